@@ -73,17 +73,24 @@ std::vector<int64_t> Unravel(int64_t element, const std::vector<int64_t>& shape)
   return index;
 }
 
+/// For float8, errors are counted from the numbers that are rounded to the output's.
+std::string BeyondRounding(const Rule& rule) {
+  return IsFloat8(rule.dtype) ? fmt::format(" beyond rounding to {}", Name(rule.dtype)) : "";
+}
+
 std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& totals, bool only_rms) {
   const char* noun = c.count == 1 ? "element is" : "elements are";
   std::string text = fmt::format("{} of {} {} wrong", c.wrong_count, c.count, noun);
   if (only_rms) {
-    return fmt::format("the RMS error is {:.3g}, the limit is {:.3g}", c.rms_error, c.rms_limit);
+    return fmt::format("the RMS error{} is {:.3g}, the limit is {:.3g}", BeyondRounding(rule),
+                       c.rms_error, c.rms_limit);
   }
   if (totals.non_finite_wrong > 0) {
     text += fmt::format(", {} of them NaN or infinite", totals.non_finite_wrong);
   }
   if (!rule.exact && c.max_error > c.max_limit) {
-    text += fmt::format(", the largest error is {:.3g} (limit {:.3g})", c.max_error, c.max_limit);
+    text += fmt::format(", the largest error{} is {:.3g} (limit {:.3g})", BeyondRounding(rule),
+                        c.max_error, c.max_limit);
   }
   return text;
 }
@@ -104,7 +111,9 @@ void DescribeErrors(Comparison& result, const Scanner& scan, const Totals& total
 
 }  // namespace
 
-double AbsoluteFloor(DType dtype) { return dtype == DType::kF16 ? 0x1p-24 : SmallestNormal(dtype); }
+double AbsoluteFloor(DType dtype) {
+  return JudgedAs(dtype) == DType::kF16 ? 0x1p-24 : SmallestNormal(dtype);
+}
 
 double Comparison::Severity() const {
   if (!(rms_limit > 0) || !(max_limit > 0)) return wrong_count > 0 ? INFINITY : 0;

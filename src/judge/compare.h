@@ -18,7 +18,7 @@ inline constexpr double kMaxFactor = 128;
 
 /// The absolute error that is always allowed: the smallest normal number, because kernels may flush
 /// denormals. For float16, which GPUs never flush and whose smallest normal is a visible 6e-5, it
-/// is the smallest denormal.
+/// is the smallest denormal. For float8 it is that of float16 (scan.h, JudgedAs).
 double AbsoluteFloor(DType dtype);
 
 struct WrongElement {
@@ -33,7 +33,7 @@ struct Comparison {
   std::string code;
   std::string message;  // one sentence: what is wrong, and the probable cause if a pattern is clear
   std::string pattern;  // stable name of that pattern ("all_zero", "tail"), empty if none is clear
-  double rms_error = 0, max_error = 0;  // absolute, over finite pairs
+  double rms_error = 0, max_error = 0;  // absolute (Rule::ErrorOf), over finite pairs
   double rms_limit = 0, max_limit = 0;  // 16 E and 128 E, plus the floor
   int64_t wrong_count = 0, count = 0;
   std::vector<WrongElement> first_wrong;  // at most 5, in row-major order

@@ -204,6 +204,99 @@ engine::OutputTensor Sampled(const Fixture& fixture, std::vector<engine::Element
   return output;
 }
 
+/// A float8 output, right by default, of a truth with all its digits.
+struct Float8Fixture {
+  explicit Float8Fixture(DType type) : dtype(type) {
+    Random random(11);
+    for (int i = 0; i < 4096; ++i) truth.push_back(4 * Normal(random));
+    Answer([](double t) { return t; });
+  }
+  void Answer(const std::function<double(double)>& f) {
+    got.clear();
+    for (double t : truth) got.push_back(FloatToFloat8(dtype, static_cast<float>(f(t))));
+  }
+  Comparison Judge() const {
+    task::Output want;
+    want.dtype = dtype;
+    want.shape = {64, 64};
+    want.truth = TensorOf(truth, want.shape, DType::kF64);
+    want.error_scale = 0x1p-12 * Rms(truth);
+    return Compare(TensorOf(got, want.shape, dtype), want);
+  }
+  DType dtype;
+  std::vector<double> truth;
+  std::vector<uint8_t> got;
+};
+
+TEST(CompareFloat8, RoundingIsNoError) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    Float8Fixture f(dtype);
+    const Comparison c = f.Judge();
+    EXPECT_TRUE(c.ok) << c.message;
+    EXPECT_LT(c.max_error, 1e-5);
+    f.Answer([](double t) { return t * (1 + 0x1p-12); });  // some round to the other neighbour
+    EXPECT_TRUE(f.Judge().ok) << f.Judge().message;
+  }
+}
+
+TEST(CompareFloat8, BothNeighboursOfATieAreRightAndTheNextIsWrong) {
+  Float8Fixture f(DType::kF8E4M3);
+  f.truth[7] = 8.5;  // between 8 and 9
+  for (const uint8_t right : std::vector<uint8_t>{0x50, 0x51}) {
+    f.got[7] = right;
+    EXPECT_TRUE(f.Judge().ok) << f.Judge().message;
+  }
+  for (const uint8_t wrong : std::vector<uint8_t>{0x4e, 0x4f, 0x52, 0xd0, 0x7f}) {
+    f.got[7] = wrong;
+    EXPECT_FALSE(f.Judge().ok) << int{wrong};
+  }
+}
+
+TEST(CompareFloat8, RejectsTruncationFewerDigitsAndSmallFactors) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    Float8Fixture f(dtype);
+    f.Answer([&](double t) {
+      const auto nearest = FloatToFloat8(dtype, static_cast<float>(t));
+      const double value = Float8ToFloat(dtype, nearest);
+      return std::fabs(value) <= std::fabs(t)
+                 ? value
+                 : Float8ToFloat(dtype, static_cast<uint8_t>(nearest - 1));
+    });
+    EXPECT_EQ(f.Judge().pattern, "truncated") << f.Judge().message;
+    f.Answer([](double t) { return 1.06 * t; });
+    EXPECT_EQ(f.Judge().code, "wrong_result");
+    f.Answer([](double t) {
+      int exponent = 0;
+      const double m = std::frexp(t, &exponent);
+      return std::ldexp(std::nearbyint(4 * m) / 4, exponent);
+    });
+    EXPECT_EQ(f.Judge().code, "wrong_result");
+    EXPECT_THAT(f.Judge().message, HasSubstr("beyond rounding to float8_e"));
+    f.Answer([](double) { return 0; });
+    EXPECT_EQ(f.Judge().code, "wrong_result");
+  }
+}
+
+TEST(CompareFloat8, NamesSaturationAndItsAbsence) {
+  Float8Fixture f(DType::kF8E5M2);
+  f.truth[3] = 61440;  // the first number that is rounded to infinity
+  f.got[3] = 0x7b;
+  EXPECT_EQ(f.Judge().pattern, "saturated") << f.Judge().message;
+  EXPECT_THAT(f.Judge().message, HasSubstr("saturates at 57344"));
+  f.got[3] = 0x7c;
+  EXPECT_TRUE(f.Judge().ok) << f.Judge().message;
+  f.truth[3] = 57344;
+  EXPECT_EQ(f.Judge().pattern, "not_saturated") << f.Judge().message;
+
+  Float8Fixture g(DType::kF8E4M3);
+  g.truth[3] = kNan;  // what older versions of PyTorch give for numbers too large
+  g.got[3] = 0x7e;
+  EXPECT_EQ(g.Judge().pattern, "saturated") << g.Judge().message;
+  EXPECT_THAT(g.Judge().message, HasSubstr("gives NaN"));
+  g.got[3] = 0xff;
+  EXPECT_TRUE(g.Judge().ok) << g.Judge().message;
+}
+
 TEST(CompareWritten, IgnoresUnwrittenElements) {
   Fixture fixture({64, 128});
   fixture.got[1000] = kNan;

@@ -11,6 +11,7 @@
 
 #include "judge/compare.h"
 #include "judge/matrix_view.h"
+#include "judge/scan.h"
 
 namespace cupel::judge {
 namespace {
@@ -134,7 +135,10 @@ std::vector<std::pair<const char*, int>> ShorterThan(DType dtype) {
       return {{"tf32", 10}, {"bfloat16", 7}};  // float16 has tf32's significand
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8E4M3:
       return {{"float8_e5m2", 2}};
+    case DType::kF8E5M2:
+      return {{"1_bit", 1}};
     default:
       return {};
   }
@@ -142,7 +146,7 @@ std::vector<std::pair<const char*, int>> ShorterThan(DType dtype) {
 
 /// The minimum of E, as a share of the output's scale (docs/judging.md).
 double LeastError(DType dtype) {
-  const double u = UnitRoundoff(dtype);
+  const double u = UnitRoundoff(JudgedAs(dtype));
   return u <= UnitRoundoff(DType::kF32) ? 4 * u : u / 2;
 }
 

@@ -58,7 +58,8 @@ Evidence Gather(const Scanner& scan, const std::vector<int64_t>& shape) {
     sum += wanted;
     error_sum += got - wanted;
     e.off_pairs +=
-        std::fabs(got - wanted) > 2 * UnitRoundoff(scan.rule().dtype) * std::fabs(wanted);
+        scan.rule().ErrorOf(got, wanted) >
+        2 * UnitRoundoff(JudgedAs(scan.rule().dtype)) * std::fabs(wanted);
     e.got_min = std::min(e.got_min, got);
     e.truth_min = std::min(e.truth_min, wanted);
   }

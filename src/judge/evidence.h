@@ -49,11 +49,11 @@ bool Fits(const Evidence& e, double slack, Predict predict) {
   const auto agrees = [&](int64_t i) -> std::optional<bool> {
     const std::optional<double> p = predict(i);
     if (!p) return std::nullopt;
-    const double got = scan.got(i), left = std::fabs(got - *p);
+    const double got = scan.got(i), left = scan.rule().ErrorOf(got, *p);
     if (!(left <= tolerance + 1e-5 * std::fabs(*p))) return false;
     // Near the limit, the tolerance alone would let anything fit: the prediction must also explain
     // most of the error.
-    return !scan.IsWrong(i) || !(left > 0.25 * std::fabs(got - scan.wanted(i)));
+    return !scan.IsWrong(i) || !(left > 0.25 * scan.rule().ErrorOf(got, scan.wanted(i)));
   };
   const auto enough = [&](const std::vector<int64_t>& sample) {
     size_t tried = 0, right = 0;

@@ -29,7 +29,7 @@ std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
   if (!(relative > 0 && relative < 0x1p-6) || e.off_pairs * 2 < e.count) return {};
   double largest = 0;
   for (int64_t i : e.some_wrong) {
-    largest = std::max(largest, std::fabs(e.scan->got(i) - e.scan->wanted(i)));
+    largest = std::max(largest, e.scan->rule().ErrorOf(e.scan->got(i), e.scan->wanted(i)));
   }
   if (largest > 30 * rms_error) return {};
   const double bits = -std::log2(relative);
@@ -59,6 +59,53 @@ std::optional<Explanation> Isolated(const Evidence& e) {
                      "they are isolated among correct ones: probably a race or a boundary error"};
 }
 
+/// Numbers too large for a float8 type: casts saturate, or give NaN or an infinity.
+std::optional<Explanation> OtherOverflow(const Evidence& e) {
+  const DType dtype = e.scan->rule().dtype;
+  if (!IsFloat8(dtype)) return {};
+  const double largest = LargestFinite(dtype);
+  const auto is_finite_end = [&](double x) { return std::fabs(x) == largest; };
+  int64_t saturated = 0, lost = 0;
+  for (int64_t i : e.some_wrong) {
+    const double got = e.scan->got(i), wanted = e.scan->wanted(i);
+    saturated += is_finite_end(got) && !std::isfinite(wanted);
+    lost += is_finite_end(wanted) && !std::isfinite(got);
+  }
+  const auto all = static_cast<int64_t>(e.some_wrong.size());
+  if (saturated == all) {
+    return Explanation{"saturated",
+                       fmt::format("the kernel saturates at {:g}, but PyTorch's cast to {} gives {} "
+                                   "for numbers too large: convert without satfinite",
+                                   largest, Name(dtype),
+                                   std::isnan(e.scan->wanted(e.first_wrong)) ? "NaN" : "infinity")};
+  }
+  if (lost == all) {
+    return Explanation{"not_saturated",
+                       fmt::format("PyTorch's result is {:g}, the largest {}: the kernel does not "
+                                   "clamp or saturate numbers that are too large",
+                                   largest, Name(dtype))};
+  }
+  return {};
+}
+
+/// A float8 output that is rounded toward zero.
+std::optional<Explanation> TowardZero(const Evidence& e) {
+  const DType dtype = e.scan->rule().dtype;
+  if (!IsFloat8(dtype) || e.wrong < 8 || e.pairs != e.count) return {};
+  constexpr double kMargin = 0x1p-10;  // of the number before its rounding
+  const auto is_truncated = [&](int64_t i) {
+    const double got = e.scan->got(i), wanted = e.scan->wanted(i);
+    const double margin = kMargin * std::fabs(wanted);
+    const double more = std::fabs(wanted) - std::fabs(got);
+    return got * wanted >= 0 && more >= -margin && more <= 2 * HalfStep(dtype, got, true) + margin;
+  };
+  if (!std::all_of(e.some.begin(), e.some.end(), is_truncated) ||
+      !std::all_of(e.some_wrong.begin(), e.some_wrong.end(), is_truncated)) {
+    return {};
+  }
+  return Explanation{"truncated", "the output is rounded toward zero, not to the nearest number"};
+}
+
 /// A single number has no pattern, but a round ratio to the truth is worth reporting.
 std::optional<Explanation> LoneFactor(const Evidence& e) {
   if (e.count != 1 || e.pairs != 1 || e.scan->wanted(0) == 0) return {};
@@ -86,6 +133,8 @@ std::optional<Fill> FindFill(const Evidence& e) {
 Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error) {
   const Evidence e = Gather(scan, shape);
   if (e.wrong == 0) return {};
+  if (auto overflow = OtherOverflow(e)) return *overflow;
+  if (auto truncated = TowardZero(e)) return *truncated;
   if (auto lone = LoneFactor(e)) return *lone;
   if (auto relu = ExplainExtraRelu(e)) return *relu;
   if (const auto fill = FindFill(e)) return FromFill(e, *fill);

@@ -32,6 +32,9 @@ void Store(DType dtype, double value, std::byte* to) {
       return Put(to, FloatToHalf(static_cast<float>(value)));
     case DType::kBF16:
       return Put(to, FloatToBFloat16(static_cast<float>(value)));
+    case DType::kF8E5M2:
+    case DType::kF8E4M3:
+      return Put(to, FloatToFloat8(dtype, static_cast<float>(value)));
     case DType::kBool:
       return Put(to, static_cast<uint8_t>(value >= 0.5));
     case DType::kU8:
@@ -178,15 +181,16 @@ bool MatrixView::IsRight(const Bytes& answer) const {
   const Scanner scan(tensor, want_.truth, exact);
   if (exact.exact) return scan.Run(1).wrong == 0;
   const Reader reference(want_.reference);
-  const double relative = 4 * UnitRoundoff(want_.dtype), floor = AbsoluteFloor(want_.dtype);
+  const double relative = 4 * UnitRoundoff(JudgedAs(want_.dtype));
+  const double floor = AbsoluteFloor(want_.dtype);
   for (int64_t i = 0; i < count(); ++i) {
     const double got = scan.got(i), wanted = scan.wanted(i);
     if (!std::isfinite(got) || !std::isfinite(wanted)) {
       if (!SameNonFinite(got, wanted)) return false;
       continue;
     }
-    const double own = std::fabs(reference(i) - wanted);
-    if (std::fabs(got - wanted) > relative * std::fabs(wanted) + 2 * own + floor) return false;
+    const double own = exact.ErrorOf(reference(i), wanted);
+    if (exact.ErrorOf(got, wanted) > relative * std::fabs(wanted) + 2 * own + floor) return false;
   }
   return true;
 }

@@ -21,6 +21,8 @@ double InfiniteFrom(DType dtype) {
       return 0x1.ffffffp127;
     case DType::kBF16:
       return 0x1.ffp127;
+    case DType::kF8E5M2:
+      return 61440;
     default:
       return INFINITY;
   }
@@ -49,8 +51,8 @@ Totals Combine(Totals a, const Totals& b) {
 Rule RuleFor(DType dtype, double limit) {
   constexpr double kMargin = 1 + 0x1p-8;  // the value before the rounding was not exact either
   double rounding = 0;
-  if (dtype == DType::kF16) rounding = 0x1p-11 * kMargin;
-  if (dtype == DType::kBF16) rounding = 0x1p-8 * kMargin;
+  const DType judged = JudgedAs(dtype);
+  if (judged == DType::kF16 || judged == DType::kBF16) rounding = UnitRoundoff(judged) * kMargin;
   return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding};
 }
 
@@ -69,7 +71,7 @@ bool Scanner::IsWrong(int64_t i) const {
   if (rule_.exact) return std::memcmp(got_bytes_ + i * size_, truth_bytes_ + i * size_, size_) != 0;
   const double g = got_(i), w = wanted(i);
   if (!std::isfinite(g) || !std::isfinite(w)) return !SameNonFinite(g, w);
-  return !rule_.IsWithin(std::fabs(g - w), w);
+  return !rule_.IsWithin(rule_.ErrorOf(g, w), w);
 }
 
 Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
@@ -87,7 +89,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
       if (!std::isfinite(g)) ++totals.non_finite_wrong;
       continue;
     }
-    const double error = std::fabs(g - w);
+    const double error = rule_.ErrorOf(g, w);
     totals.sum_squares += error * error;
     ++totals.pairs;
     const bool is_wrong = rule_.exact ? IsWrong(i) : !rule_.IsWithin(error, w);

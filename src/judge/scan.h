@@ -37,15 +37,28 @@ class Reader {
   const std::byte* data_;
 };
 
+/// The dtype whose precision an output must have before its last rounding. Any kernel's float8
+/// outputs are off by up to half a step, so that rounding does not count: before it, they must be
+/// as exact as float16.
+inline DType JudgedAs(DType dtype) { return IsFloat8(dtype) ? DType::kF16 : dtype; }
+
 /// How one element is compared.
 struct Rule {
   DType dtype = DType::kF32;
   bool exact = false;        // integers: bytes must be equal
-  double limit = 0;          // otherwise |got - wanted| <= limit
+  double limit = 0;          // otherwise ErrorOf(got, wanted) <= limit
   double infinite_from = 0;  // |wanted| from this value on rounds to infinity in the dtype
   /// An error of at most this share of the element is rounding to the dtype and never wrong, even
-  /// if the element is much larger than the others. Nonzero only for 16-bit types.
+  /// if the element is much larger than the others. Nonzero only for 16-bit and 8-bit types.
   double rounding = 0;
+  /// |got - wanted|. For float8: the distance from `wanted` to the nearest number that is rounded to
+  /// `got`. Near a tie, both neighbours are right.
+  double ErrorOf(double got, double wanted) const {
+    const double error = std::fabs(got - wanted);
+    if (!IsFloat8(dtype)) return error;
+    const bool away = got == 0 || (wanted - got > 0) == (got > 0);
+    return std::fmax(0, error - HalfStep(dtype, got, away));
+  }
   bool IsWithin(double error, double wanted) const {
     return error <= limit || error <= rounding * std::fabs(wanted);
   }

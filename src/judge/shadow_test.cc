@@ -92,6 +92,17 @@ TEST(Shadow, ResetOrDoubtIsNeitherEstablishedNorRejected) {
   EXPECT_EQ(c.equal, 996);
 }
 
+TEST(Shadow, RoundingToFloat8RejectsOnlyIfTheReferenceRoundsToo) {
+  ShadowFixture f;
+  f.got.shadow[7] += 1;
+  f.got.shadow_state[7] = engine::kShadowSmall;
+  EXPECT_TRUE(f.Judge().ok());
+  EXPECT_EQ(f.Judge().doubtful, 1);
+  task::Output want = f.Want();
+  want.rounds_to_float8 = true;
+  EXPECT_FALSE(CompareShadows(f.got, want).ok());
+}
+
 TEST(Shadow, AllowsErrorOfIllConditionedTask) {
   ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;
