@@ -10,6 +10,7 @@ import time
 import torch
 
 import float64_place
+import float8
 import oracle
 
 SCALE_DRAWS = 4  # draws pooled for E
@@ -171,7 +172,7 @@ class Spread:
             made = all_the_same(self.kind, value)
             self.replaced += made is not None
             return value if made is None else made
-        if value.numel() == 0:
+        if value.numel() == 0 or value.dtype in float8.KEEPS.get(self.values, ()):
             return value
         value = value.detach()
         with torch.no_grad():
@@ -193,7 +194,7 @@ class Spread:
                 made = flat.reshape(own.shape)
             else:
                 made = with_structure_of(own, VALUES[self.values](own, value.dtype))
-            return torch.empty_like(value).copy_(made)
+            return float8.like(value, made)
 
 
 # --- applicability --------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def is_exact(draw, reference, truth, seed):
 
 
 def check_finite(kind, reference, truth):
-    rounded = truth.to(reference.dtype).to(truth.dtype)
+    rounded, reference = truth.to(reference.dtype).to(truth.dtype), float8.wide(reference)
     finite = torch.isfinite(rounded)
     if kind not in PLANTED and not bool(finite.all()):
         raise Inapplicable("the correct result is not finite")
@@ -382,6 +383,7 @@ class Answer:
             sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
             peak = max(factor * largest for factor, (_, _, largest) in zip((1, share, relative), sums))
+            own = oracle.own_error(self.draw, own, size, r.numel())
             found.append((own, share * perturbed, relative * size, peak))
         return found
 

@@ -6,6 +6,7 @@ import time
 import filter_ablation
 import filter_reference
 import filter_variation
+import float8
 import oracle
 import torch
 
@@ -133,7 +134,7 @@ class Measurement:
 
     @staticmethod
     def equal(a, b):
-        return a.shape == b.shape and bool(torch.equal(a, b))
+        return a.shape == b.shape and float8.equal(a, b)
 
     def vary_apart(self):
         """Measures the effect of only the inputs, then of only the weights."""
@@ -171,14 +172,15 @@ class Measurement:
         values = []
         for value, weight in zip(reference.values, self.is_weight):
             if weight and oracle.is_float(value) and self.is_uniform(value):
-                noise = torch.rand(value.shape, generator=generator).to(value.dtype)
-                value = value + CONSTANT_SPREAD * (2 * noise - 1)
+                noise = torch.rand(value.shape, generator=generator).to(float8.wide(value).dtype)
+                value = float8.like(value, float8.wide(value) + CONSTANT_SPREAD * (2 * noise - 1))
             values.append(value)
         return values
 
     @staticmethod
     def is_uniform(value):
         """True if all elements are the same finite number."""
+        value = float8.wide(value)
         return value.numel() > 0 and bool(torch.isfinite(value).all()) and \
             bool((value == value.reshape(-1)[0]).all())
 
@@ -188,7 +190,7 @@ class Measurement:
                                     self.seeds[which])
 
     def scaled_sample(self, scale, inputs_alone):
-        values = [v * scale if oracle.is_float(v) and not (w and inputs_alone) else v
+        values = [float8.like(v, float8.wide(v) * scale) if oracle.is_float(v) and not (w and inputs_alone) else v
                   for v, w in zip(self.values_of(self.base, self.seeds[0]), self.is_weight)]
         return filter_reference.Sample(self.base, values, self.seeds[0])
 
@@ -197,9 +199,10 @@ class Measurement:
         mine, theirs = samples[which].values[i], samples[1 - which].values[i]
         if not self.equal(mine, theirs):
             return theirs if mine.shape == theirs.shape else None
-        if not oracle.is_float(mine) or not bool(torch.isfinite(mine).all()):
+        if not oracle.is_float(mine) or not bool(torch.isfinite(float8.wide(mine)).all()):
             return None
-        return mine + CONSTANT_SPREAD * (2 * torch.rand(mine.shape).to(mine.dtype) - 1)
+        spread = 2 * torch.rand(mine.shape).to(float8.wide(mine).dtype) - 1
+        return float8.like(mine, float8.wide(mine) + CONSTANT_SPREAD * spread)
 
     def look_at_arguments(self, found):
         self.clock.step("changing tensors one by one")

@@ -7,6 +7,7 @@ import functools
 import inspect
 import math
 
+import float8
 import oracle
 import torch
 
@@ -170,12 +171,13 @@ def moved(tensor, generator):
     if not oracle.is_float(tensor):
         return tensor
     signs = torch.empty(tensor.shape).random_(0, 2, generator=generator).mul_(2 * STEP)
-    return tensor * signs.add_(1 - STEP).to(tensor.dtype)
+    values = float8.wide(tensor)
+    return float8.like(tensor, values * signs.add_(1 - STEP).to(values.dtype))
 
 
 class Tolerance:
     """The tolerance of cupel's judge for one output (docs/judging.md). Here, E is the maximum of the
-    effect of the inputs' rounding and of 4u of the output's scale (u/2 for 16-bit types)."""
+    effect of the inputs' rounding and of 4u of the output's scale (u/2 for 16-bit types, and float16's for float8)."""
 
     def __init__(self, output, perturbed):
         if not output.is_floating_point():
@@ -188,8 +190,10 @@ class Tolerance:
 
     @staticmethod
     def distance(a, b):
-        """(RMS, largest) difference over finite elements. Infinite if the finite places differ."""
-        a, b = a.detach(), b.detach()
+        """(RMS, largest) difference over finite elements. Infinite if the finite places differ. Neighbours
+        in float8 are the same."""
+        step = float8.step_between(a, b) if float8.is_float8(a.dtype) else None
+        a, b = float8.wide(a.detach()), float8.wide(b.detach())
         finite = torch.isfinite(a)
         if not torch.equal(finite, torch.isfinite(b)):
             return math.inf, math.inf
@@ -197,6 +201,10 @@ class Tolerance:
             a, b = a[finite], b[finite]
         if a.numel() == 0:
             return 0.0, 0.0
+        if step is not None:
+            step = step[finite] if not bool(finite.all()) else step
+            difference = ((a.double() - b.double()).abs() - step).clamp(min=0)
+            return rms(difference), float(difference.max())
         difference = a - b if a.dtype == torch.float32 else a.double() - b.double()
         return rms(difference), float(difference.abs_().max())
 
@@ -226,7 +234,8 @@ class Sample:
 
     def is_usable(self):
         """False if an output has no finite element, since then no change is visible."""
-        return all(not o.is_floating_point() or bool(torch.isfinite(o).any()) for o in self.outputs)
+        return all(not o.is_floating_point() or bool(torch.isfinite(float8.wide(o)).any())
+                   for o in self.outputs)
 
     def same(self, outputs):
         return len(outputs) == len(self.outputs) and all(

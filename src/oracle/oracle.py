@@ -26,7 +26,7 @@ import time
 import traceback
 
 # Set by use(). serve() calls it only when task code can no longer reach the protocol's descriptors.
-torch = cuda_on_cpu = float64_place = memory_limit = None
+torch = cuda_on_cpu = float64_place = float8 = memory_limit = None
 
 SHARE_OF_MEMORY = 0.5  # of the free memory, without a GPU: the case file needs as much as its tensors
 TOO_LARGE = ("it needs more than half of the free memory; use smaller sizes: those in task.json "
@@ -71,6 +71,12 @@ def roundoff(dtype):
     return torch.finfo(dtype).eps / 2
 
 
+def step_of(dtype):
+    """The relative amount by which inputs of a type are moved: 4u, at most that of bfloat16, since larger
+    moves would show more than the result's slope."""
+    return min(4 * roundoff(dtype), 2.0 ** -6)
+
+
 def unchanged(value):
     return value
 
@@ -99,15 +105,15 @@ def random_bits(tensor, generator):
 
 
 class Noise:
-    """Moves each element by a relative 4u of its own type, or by `relative`, with random signs. With
-    direction -1, the signs are the opposite of those with 1."""
+    """Moves each element by step_of() its own type, or by `relative`, with random signs. With direction -1,
+    the signs are the opposite of those with 1."""
 
     def __init__(self, seed, direction=1, relative=None):
         self.generator, self.direction, self.relative = torch.Generator(), direction, relative
         self.generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
 
     def factors(self, tensor, dtype):
-        step = self.direction * (self.relative or 4 * roundoff(dtype))
+        step = self.direction * (self.relative or step_of(dtype))
         return random_bits(tensor, self.generator).mul_(2 * step).add_(1 - step)
 
 
@@ -131,12 +137,13 @@ def to_double(value, noise=None, place=None):
 
 
 @contextlib.contextmanager
-def in_float64():
-    """Turns casts to float32, float16 and bfloat16, and new tensors of these types, into float64. Code
-    with `x.float()` then still computes the truth."""
+def in_float64(draw):
+    """Turns casts to the shorter floating-point types, and new tensors of these types, into float64. Code
+    with `x.float()` then still computes the truth. Casts to float8 keep all digits, too, but saturate;
+    sets `draw.rounds_to_float8` if there are any."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    low = (torch.float32, torch.float16, torch.bfloat16)
+    low = (torch.float32, torch.float16, torch.bfloat16) + float8.TYPES
 
     def raise_value(value):
         if isinstance(value, torch.dtype):
@@ -160,10 +167,17 @@ def in_float64():
                 for i, a in enumerate(schema.arguments):
                     if a.alias_info is not None and a.alias_info.is_write:
                         written.update((i, a.name))
+            small = next((v for v in leaves((args, tuple(kwargs.values())))
+                          if isinstance(v, torch.dtype) and float8.is_float8(v)), None)
+            draw.rounds_to_float8 |= small is not None
             args = tuple(a if i in written else raise_value(a) for i, a in enumerate(args))
             kwargs = {k: a if k in written else raise_value(a) for k, a in kwargs.items()}
-            result = func(*args, **kwargs)
-            return result if written else raise_value(result)
+            is_form = name in float8.FORMS
+            result = float8.in_float64(name, args, kwargs) if is_form else func(*args, **kwargs)
+            result = result if written else raise_value(result)
+            if small is not None and (is_form or name.startswith("aten._to_copy")):
+                result = float8.held(result, small)
+            return result
 
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -252,6 +266,7 @@ class Draw:
     names = ()  # of the outputs
     outputs = ()  # if they are already known after the draw
     is_tuple = False
+    rounds_to_float8 = False  # known after truth()
 
     def __init__(self):
         self.copies = {}  # of the call's tensors where the truth is computed, by id()
@@ -325,7 +340,7 @@ class ForwardDraw(Draw):
 
     def truth_at(self, place, noise):
         args = self.doubles(self.args, noise, place)
-        with torch.no_grad(), place.reference(), in_float64():
+        with torch.no_grad(), place.reference(), in_float64(self):
             return output_list(self.function(*args))[0]
 
 
@@ -375,7 +390,7 @@ class BackwardDraw(Draw):
         output = self.run_forward(task.autograd, context)
         outputs, self.many = output_list(output)
         self.grads = [None if o is None or not o.is_floating_point()
-                      else task.spread(torch.randn_like(o)) for o in outputs]
+                      else task.spread(float8.like(o, torch.randn(o.shape))) for o in outputs]
         self.wanted = self.capture_backward(task.autograd, context)
         names = list(inspect.signature(self.function).parameters)
         self.names = [
@@ -481,7 +496,7 @@ class BackwardDraw(Draw):
     def truth_at(self, place, noise):
         inputs = self.doubles(self.inputs, noise, place)
         grads = self.doubles(self.grads, noise, place)
-        with place.reference(), in_float64():
+        with place.reference(), in_float64(self):
             return self.gradients(inputs, grads)
 
 
@@ -557,7 +572,7 @@ class ProblemDraw(Draw):
         theirs = {name: tensor for name, tensor, _ in loose_tensors(other)}
         differing = {name for name, tensor, _ in mine
                      if name in theirs and not (theirs[name].shape == tensor.shape and
-                                                torch.equal(theirs[name], tensor))}
+                                                float8.equal(theirs[name], tensor))}
         names = ", ".join(name for name, _, _ in mine[:4])
         if not differing:
             task.warn("the model keeps tensors outside state_dict (%s); they are the same at every "
@@ -569,7 +584,7 @@ class ProblemDraw(Draw):
                 put(theirs[name].clone())
         with torch.no_grad():
             outputs, _ = output_list(changed(*tree_map(cloned, self.inputs)))
-        same = all(a is b or (a is not None and b is not None and torch.equal(a, b))
+        same = all(a is b or (a is not None and b is not None and float8.equal(a, b))
                    for a, b in zip(outputs, self.outputs))
         names = ", ".join(sorted(differing)[:4])
         if not same:
@@ -594,7 +609,7 @@ class ProblemDraw(Draw):
                     # The parameter is float64 now; its original type decides how much to perturb it.
                     tensor.data = perturb_as_float32(tensor.data, noise)
         inputs = self.doubles(self.inputs, noise, place)
-        with torch.no_grad(), place.reference(), in_float64():
+        with torch.no_grad(), place.reference(), in_float64(self):
             return output_list(model(*inputs))[0]
 
 
@@ -681,8 +696,8 @@ class Task:
 
 
 def squares(a, b=None):
-    """(sum of squares of a-b over finite elements, their number, the largest magnitude). Works in chunks
-    to limit memory."""
+    """(sum of squares of a-b over finite elements, their number, the largest magnitude). If `a` is float8,
+    without its own rounding. Works in chunks to limit memory."""
     a = a.detach().reshape(-1)
     b = None if b is None else b.detach().reshape(-1)
     place = float64_place.place_of(a, b)
@@ -690,9 +705,12 @@ def squares(a, b=None):
     with place.work():
         for start in range(0, a.numel(), place.chunk):
             end = start + place.chunk
-            d = place.put(a[start:end]).to(torch.float64)
+            d = place.put(a[start:end])
             if b is not None:
-                d = d - place.put(b[start:end]).to(torch.float64)
+                other = place.put(b[start:end]).to(torch.float64)
+                d = float8.nearest(d, other) if float8.is_float8(d.dtype) else d
+                d = d.to(torch.float64) - other
+            d = d.to(torch.float64)
             part = float(d.dot(d))
             if not math.isfinite(part):
                 d = d[torch.isfinite(d)]
@@ -709,15 +727,31 @@ PEAK_SHARE = 32  # a kernel may exceed the largest of PyTorch's own errors fourf
 
 
 def float32_share(draw):
-    """Inputs are perturbed by 4u of their own types. Returns 4u of float32 as a share of that."""
+    """Inputs are perturbed by step_of() their own types. Returns that of float32 as a share of it."""
     types = {v.dtype for v in leaves(draw.args) if is_float(v)}
-    return min([1.0] + [roundoff(torch.float32) / roundoff(t) for t in types])
+    return min([1.0] + [step_of(torch.float32) / step_of(t) for t in types])
+
+
+FLOAT8_REPEATED, FEW_REPEATED = 8, 2  # see own_error; the latter for few outputs, which vary more
+FEW_OUTPUTS = 1 << 8
+FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
+
+
+def own_error(draw, own, size, count):
+    """What E takes of PyTorch's own RMS error `own` in an output of `count` elements and RMS `size`. If the
+    reference rounds to float8, which the truth does not, most of its error is that rounding. A kernel
+    repeats it, but nothing larger, so E takes a part of it: 16 E are then twice the error."""
+    if not draw.rounds_to_float8:
+        return own
+    part = own / (FLOAT8_REPEATED if count >= FEW_OUTPUTS else FEW_REPEATED)
+    return max(part, min(own, FLOAT8_IGNORED * size))
 
 
 def least_error(dtype):
     """The lower limit of E as a share of the output's scale: 4u. For 16-bit types u/2, because their
-    kernels compute in float32 and round once; 4u of 16-bit types would accept 8-bit floats."""
-    u = roundoff(dtype)
+    kernels compute in float32 and round once; 4u of 16-bit types would accept 8-bit floats. Float8 counts
+    as float16, since its own rounding is left out of errors."""
+    u = roundoff(torch.float16 if float8.is_float8(dtype) else dtype)
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
@@ -793,10 +827,14 @@ def error_scales(task, init, inputs, report):
         own, perturbed, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
         share, least = float32_share(draw), least_error(r.dtype)
         perturbed *= share
+        pytorchs, own = own, own_error(draw, own, size, r.numel())
         peak = max(s[2], share * s[5], least * s[8])
         scales.append(max(own, perturbed, least * size, peak / PEAK_SHARE))
         conditions.append(perturbed)
-        if own > 2048 * roundoff(r.dtype) * size and own > perturbed:
+        if own < pytorchs:
+            task.warn("the reference rounds to float8, which changes the result by a relative %.1g; the "
+                      "tolerance allows twice that" % (pytorchs / size if size else math.inf))
+        elif own > 2048 * roundoff(r.dtype) * size and own > perturbed:
             task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
     task.scales[key] = (scales + conditions, draws)
@@ -817,7 +855,8 @@ def enough_draws(outputs):
 DTYPES = {  # torch name -> (safetensors name, bytes)
     "float64": ("F64", 8), "int64": ("I64", 8), "float32": ("F32", 4), "int32": ("I32", 4),
     "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2), "int8": ("I8", 1),
-    "uint8": ("U8", 1), "bool": ("BOOL", 1),
+    "uint8": ("U8", 1), "bool": ("BOOL", 1), "float8_e4m3fn": ("F8_E4M3", 1),
+    "float8_e5m2": ("F8_E5M2", 1),
 }
 
 
@@ -880,7 +919,7 @@ class CaseFile:
         return {"kind": "tensor", "storage": name, "dtype": dtype_name(t.dtype),
                 "shape": list(t.shape), "strides": strides, "offset": offset}
 
-    def output(self, i, name, reference, truth, scale, conditioning):
+    def output(self, i, name, reference, truth, scale, conditioning, rounds_to_float8):
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
@@ -888,13 +927,15 @@ class CaseFile:
         exact = not reference.is_floating_point()
         with float64_place.place_of(truth).work():
             truth = truth.to(reference.dtype if exact else torch.float64).cpu()
+        if float8.is_float8(reference.dtype):
+            truth, rounds_to_float8 = float8.held(truth, reference.dtype), True
         keys = {}
         for what, tensor in (("reference", reference), ("truth", truth)):
             keys[what] = "output.%d.%s" % (i, what)
             self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
         return {"name": name, "none": False, "dtype": dtype_name(reference.dtype),
                 "shape": list(reference.shape), "error_scale": scale,
-                "conditioning": conditioning, **keys}
+                "conditioning": conditioning, "rounds_to_float8": rounds_to_float8, **keys}
 
     def write(self, folders, name, description):
         """Returns (path, bytes, digest). Widest types come first, so that all data is aligned without
@@ -995,7 +1036,7 @@ def write_case(task, request, folders, name, draw, reference, truth, scales):
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     conditions = scales[len(reference):]
-    outputs = [case.output(i, n, r, t, s, c) for i, (n, r, t, s, c) in
+    outputs = [case.output(i, n, r, t, s, c, draw.rounds_to_float8) for i, (n, r, t, s, c) in
                enumerate(zip(draw.names, reference, truth, scales, conditions))]
     description = {"version": 1, "task": task.name, "direction": task.direction,
                    "seed": str(request["seed"]), "torch": torch.__version__,
@@ -1103,12 +1144,13 @@ def read_requests(stream, requests, folders):
 
 
 def use(imported_torch):
-    global torch, cuda_on_cpu, float64_place, memory_limit
+    global torch, cuda_on_cpu, float64_place, float8, memory_limit
     folder = os.path.dirname(os.path.abspath(__file__))
     if folder not in sys.path:
         sys.path.insert(0, folder)  # missing with PYTHONSAFEPATH
     torch, cuda_on_cpu = imported_torch, importlib.import_module("cuda_on_cpu")
     float64_place = importlib.import_module("float64_place")
+    float8 = importlib.import_module("float8")
     memory_limit = importlib.import_module("memory_limit")
 
 

@@ -607,6 +607,138 @@ TEST_F(OracleTest, DrawsOtherDistributionsInHalfPrecision) {
   }
 }
 
+constexpr const char* kFloat8Types[] = {"float8_e4m3fn", "float8_e5m2"};
+
+std::string Filled(std::string text, const std::string& type) {
+  for (size_t at; (at = text.find("TYPE")) != std::string::npos;) text.replace(at, 4, type);
+  return text;
+}
+
+// All float8 numbers, ties between them, and float32 numbers next to the ties, in both directions.
+TEST_F(OracleTest, ConvertsFloat8AsOurTableDoes) {
+  TorchOracle oracle(With());
+  for (const char* type : kFloat8Types) {
+    const CaseOutcome outcome = One(oracle, MakeTask(Filled(R"(
+def forward_fn(x, y):
+    return x.to(torch.float32), y.to(torch.TYPE)
+class Model(nn.Module):
+    def forward(self, x, y, fn=forward_fn):
+        return fn(x, y)
+def get_inputs():
+    x = torch.arange(256, dtype=torch.uint8).view(torch.TYPE)
+    some = x.float()[torch.isfinite(x.float())].sort().values
+    ties = (some[1:] + some[:-1]) / 2
+    far = torch.tensor([1e-9, 460., 464., 464.1, 6e4, 61439., 61440., 1e9])
+    around = [torch.nextafter(ties, torch.full_like(ties, s)) for s in (-1e9, 1e9)]
+    return [x, torch.cat([some, ties, far, -far] + around)]
+)",
+                                                           type),
+                                                    "{}", type));
+    ASSERT_EQ(FailureOf(outcome), "");
+    const Case& c = std::get<Case>(outcome);
+    const DType dtype = *DTypeFromName(type);
+    EXPECT_EQ(c.args[0].AsTensor()->dtype, dtype);
+    for (int64_t i = 0; i < 256; ++i) {
+      const double ours = Float8ToFloat(dtype, static_cast<uint8_t>(i));
+      const double theirs = task::ElementAsDouble(c.outputs[0].reference, i);
+      EXPECT_TRUE(ours == theirs || (std::isnan(ours) && std::isnan(theirs))) << type << i;
+    }
+    const task::Tensor& y = *c.args[1].AsTensor();
+    ASSERT_EQ(c.outputs[1].dtype, dtype);
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      const auto value = static_cast<float>(task::ElementAsDouble(y, i));
+      const double ours = Float8ToFloat(dtype, FloatToFloat8(dtype, value));
+      const double theirs = task::ElementAsDouble(c.outputs[1].reference, i);
+      if (std::isnan(theirs)) {  // beyond the largest, before PyTorch 2.13
+        EXPECT_GT(std::abs(value), 464);
+        continue;
+      }
+      EXPECT_EQ(ours, theirs) << type << " " << value;
+      const double truth = task::ElementAsDouble(c.outputs[1].truth, i);
+      EXPECT_EQ(truth, std::abs(value) > LargestFinite(dtype) ? theirs : value);
+    }
+  }
+}
+
+TEST_F(OracleTest, ScaleOfFloat8OutputLeavesItsRoundingOut) {
+  TorchOracle oracle(With());
+  for (const char* type : kFloat8Types) {
+    const CaseOutcome outcome =
+        One(oracle, MakeTask(Filled("def forward_fn(x):\n    return (x * 3).to(torch.TYPE)\n", type) +
+                                 kTail,
+                             "{}", type));
+    ASSERT_EQ(FailureOf(outcome), "");
+    const task::Output& y = std::get<Case>(outcome).outputs[0];
+    EXPECT_TRUE(y.rounds_to_float8);
+    EXPECT_EQ(y.truth.dtype, DType::kF64);
+    EXPECT_GT(RmsError(y), 0.03);  // the rounding
+    EXPECT_GT(y.error_scale, 0x1p-13 * 3);
+    EXPECT_LT(y.error_scale, 0x1p-11 * 3);
+  }
+}
+
+// The truth has all digits, and E is less than PyTorch's own error.
+TEST_F(OracleTest, RoundsToFloat8OnlyInTheReference) {
+  TorchOracle oracle(With());
+  const std::string code = R"(
+def forward_fn(x, w):
+    scale = x.abs().amax(dim=1, keepdim=True) / 448
+    return torch._scaled_mm((x / scale).to(torch.float8_e4m3fn), w.t(), scale_a=scale,
+                            scale_b=torch.full((1, 64), 0.5), out_dtype=torch.bfloat16)
+class Model(nn.Module):
+    def forward(self, x, w, fn=forward_fn):
+        return fn(x, w)
+def get_inputs():
+    return [torch.randn(32, 64), torch.randn(64, 64).to(torch.float8_e4m3fn)]
+)";
+  const CaseOutcome outcome = One(oracle, MakeTask(code));
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  const task::Output& y = c.outputs[0];
+  EXPECT_TRUE(y.rounds_to_float8);
+  const task::Tensor &x = *c.args[0].AsTensor(), &w = *c.args[1].AsTensor();
+  for (int64_t i = 0; i < 32 * 64; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < 64; ++k) {
+      sum += task::ElementAsDouble(x, i / 64 * 64 + k) * task::ElementAsDouble(w, i % 64 * 64 + k);
+    }
+    EXPECT_NEAR(task::ElementAsDouble(y.truth, i), sum / 2, 1e-12);
+  }
+  EXPECT_GT(RmsError(y), 0.02);
+  EXPECT_LT(y.error_scale, RmsError(y) / 4);
+  EXPECT_GT(y.error_scale, RmsError(y) / 12);
+  ASSERT_FALSE(oracle.warnings().empty());
+  EXPECT_THAT(oracle.warnings()[0], HasSubstr("rounds to float8"));
+}
+
+TEST_F(OracleTest, DrawsOtherInputsInFloat8) {
+  TorchOracle oracle(With());
+  for (const char* type : kFloat8Types) {
+    const std::string tail = std::string(kTail).replace(
+        std::string(kTail).rfind(")]"), 2, Filled(").to(torch.TYPE)]", type));
+    const Task task = MakeTask(
+        Filled("def forward_fn(x):\n    return (x.float() / 2).to(torch.TYPE)\n", type) + tail,
+        "{}", type);
+    const bool is_e4m3 = std::string(type) == "float8_e4m3fn";
+    for (const Distribution kind : task::OtherInputs()) {
+      const bool left_out = kind == Distribution::kHugeOffset ||
+                            (is_e4m3 && kind == Distribution::kInfinity);
+      const auto found = Special(oracle, task, kind);
+      EXPECT_EQ(found.has_value(), !left_out) << type << " " << Name(kind);
+      if (!found) continue;
+      EXPECT_EQ(found->args[0].AsTensor()->dtype, *DTypeFromName(type));
+    }
+    EXPECT_FALSE(Special(oracle, task, Distribution::kTiny));
+    const auto integers = Special(oracle, task, Distribution::kIntegers);
+    ASSERT_TRUE(integers);
+    for (int64_t i = 0; i < 16; ++i) {
+      const double x = task::ElementAsDouble(*integers->args[0].AsTensor(), i);
+      EXPECT_EQ(x, std::nearbyint(x));
+      EXPECT_EQ(task::ElementAsDouble(integers->outputs[0].reference, i), x / 2);
+    }
+  }
+}
+
 TEST_F(OracleTest, KeepsStructureOfDrawnTensors) {
   const std::string tail = R"(
 class Model(nn.Module):
@@ -872,6 +1004,8 @@ def get_inputs():
   EXPECT_THAT(failure("return {'y': x}", "b"), HasSubstr("dict"));
   EXPECT_THAT(failure("return x @ torch.ones(9)", "c"), HasSubstr("func_forward.py:5"));
   EXPECT_THAT(failure("return x.view(torch.int32)", "d"), HasSubstr("float64 truth"));
+  EXPECT_THAT(failure("return x.to(torch.float8_e4m3fnuz)", "h"),
+              HasSubstr("float8_e4m3fnuz, which cupel does not support"));
   EXPECT_THAT(failure("import os; os.kill(os.getpid(), 9)", "e"), HasSubstr("SIGKILL"));
   EXPECT_THAT(failure("raise SystemExit(3)", "f"), HasSubstr("exit"));
   EXPECT_EQ(failure("return x * 2", "g"), "");  // the oracle still works
