@@ -8,6 +8,8 @@
 namespace c10 {
 struct Half;
 struct BFloat16;
+struct Float8_e5m2;
+struct Float8_e4m3fn;
 }  // namespace c10
 
 namespace cupel::shim {
@@ -17,7 +19,9 @@ struct IsElement
                          std::is_same_v<T, int16_t> || std::is_same_v<T, int> ||
                          std::is_same_v<T, int64_t> || std::is_same_v<T, float> ||
                          std::is_same_v<T, double> || std::is_same_v<T, bool> ||
-                         std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>> {};
+                         std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16> ||
+                         std::is_same_v<T, c10::Float8_e5m2> ||
+                         std::is_same_v<T, c10::Float8_e4m3fn>> {};
 }  // namespace cupel::shim
 
 namespace at {

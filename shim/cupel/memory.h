@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cupel/float8.h"
 #include "cupel/reduced_float.h"
 #include "cupel/views.h"
 
@@ -44,6 +45,10 @@ CUPEL_INLINE c10::Scalar LoadElement(c10::ScalarType type, const void* p) {
       return HalfBitsToFloat(LoadAs<uint16_t>(p));
     case c10::kBFloat16:
       return BFloat16BitsToFloat(LoadAs<uint16_t>(p));
+    case c10::kFloat8_e5m2:
+      return E5M2::ToFloat(LoadAs<uint8_t>(p));
+    case c10::kFloat8_e4m3fn:
+      return E4M3FN::ToFloat(LoadAs<uint8_t>(p));
     case c10::kFloat:
       return LoadAs<float>(p);
     case c10::kDouble:
@@ -74,6 +79,10 @@ CUPEL_INLINE void StoreElement(c10::ScalarType type, void* p, const c10::Scalar&
       return StoreAs(p, FloatToHalfBits(static_cast<float>(real())));
     case c10::kBFloat16:
       return StoreAs(p, FloatToBFloat16Bits(static_cast<float>(real())));
+    case c10::kFloat8_e5m2:
+      return StoreAs(p, E5M2::FromFloat(static_cast<float>(real())));
+    case c10::kFloat8_e4m3fn:
+      return StoreAs(p, E4M3FN::FromFloat(static_cast<float>(real())));
     case c10::kFloat:
       return StoreAs(p, check ? value.toFloat() : static_cast<float>(real()));
     case c10::kDouble:

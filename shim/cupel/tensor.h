@@ -133,7 +133,7 @@ class Tensor {
   T* data_ptr() const {
     static_assert(cupel::shim::IsElement<T>::value,
                   "data_ptr<T>(): T is not an element type of PyTorch (use at::Half for __half and "
-                  "at::BFloat16 for __nv_bfloat16)");
+                  "at::BFloat16 for __nv_bfloat16, at::Float8_e4m3fn for __nv_fp8_e4m3)");
     CheckType(CppTypeToScalarType<T>::value);
     return static_cast<T*>(TypedAddress());
   }

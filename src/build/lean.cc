@@ -20,9 +20,10 @@ bool Mentions(string_view text, const std::array<string_view, N>& words) {
                      [&](string_view word) { return text.find(word) != string_view::npos; });
 }
 
-constexpr std::array<string_view, 16> kHalfWords = {
+constexpr std::array<string_view, 17> kHalfWords = {
     "half",    "fp16", "bf16",   "float16",  "reduced_floating",          "wmma", "mma.h", "cute",
-    "cutlass", "cub/", "thrust", "cuda/std", "cooperative_groups/reduce", "fp8",  "fp4",   "fp6"};
+    "cutlass", "cub/", "thrust", "cuda/std", "cooperative_groups/reduce", "fp8",  "fp4",   "fp6",
+    "float8"};
 constexpr std::array<string_view, 6> kHalfCalls = {"add", "mul", "fma", "sub", "max", "min"};
 constexpr std::array<string_view, 6> kStringWords = {
     "string", "runtime_error", "logic_error", "invalid_argument", "out_of_range", "stdexcept"};

@@ -114,4 +114,33 @@ TEST_F(Tensors, HalfTypesRoundLikeTheHardware) {
   EXPECT_EQ(static_cast<float>(std::numeric_limits<c10::Half>::max()), 65504.0F);
 }
 
+template <class T>
+void ExpectEveryByteSurvives(float largest, float too_large) {
+  for (int bits = 0; bits < 256; ++bits) {
+    const T value(static_cast<uint8_t>(bits), T::from_bits());
+    const auto f = static_cast<float>(value);
+    EXPECT_EQ(value.isnan(), f != f);
+    if (f == f) {
+      EXPECT_EQ(T(f).x, bits);
+    }
+  }
+  EXPECT_EQ(static_cast<float>(std::numeric_limits<T>::max()), largest);
+  EXPECT_EQ(static_cast<float>(-std::numeric_limits<T>::max()), -largest);
+  EXPECT_EQ(static_cast<float>(T(1e9F)), too_large);
+  EXPECT_EQ(static_cast<float>(T(1.0F) + T(0.5F)), 1.5F);
+}
+
+TEST_F(Tensors, Float8TypesRoundLikePyTorch) {
+  ExpectEveryByteSurvives<c10::Float8_e4m3fn>(448, 448);
+  ExpectEveryByteSurvives<c10::Float8_e5m2>(57344, std::numeric_limits<float>::infinity());
+  const auto x = torch::tensor({1.0625F}).to(torch::kFloat8_e4m3fn);  // a tie
+  EXPECT_EQ(x.item<double>(), 1.0);
+  EXPECT_EQ(x.element_size(), 1);
+  EXPECT_EQ(torch::tensor({1.375F}).to(at::kFloat8_e5m2).item<float>(), 1.5F);
+  auto y = torch::empty_like(cuda_, torch::dtype(torch::kFloat8_e5m2));
+  EXPECT_EQ(y.scalar_type(), torch::kFloat8_e5m2);
+  EXPECT_NO_THROW(y.data_ptr<c10::Float8_e5m2>());
+  EXPECT_THROW(y.data_ptr<c10::Float8_e4m3fn>(), c10::Error);
+}
+
 }  // namespace

@@ -22,9 +22,11 @@ class Scalar {
       double_ = static_cast<double>(value);
     }
   }
-  // Half and BFloat16: templates, so that the types need not be complete here.
+  // The reduced types: templates, so that the types need not be complete here.
   template <class T,
-            class = std::enable_if_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>>,
+            class = std::enable_if_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
+                                     std::is_same_v<T, Float8_e5m2> ||
+                                     std::is_same_v<T, Float8_e4m3fn>>,
             class = void>
   Scalar(const T& value) : Scalar(static_cast<double>(static_cast<float>(value))) {}
 

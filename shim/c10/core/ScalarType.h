@@ -1,6 +1,5 @@
 // Element types with PyTorch's numbers and names. Every number of PyTorch has its name, so that
-// messages are correct; storage exists for the ten that kernels use (Byte ... Double, Bool,
-// BFloat16). SPDX-License-Identifier: Apache-2.0
+// messages are correct; storage exists for those that kernels use. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/util/Exception.h"
@@ -9,6 +8,8 @@ namespace c10 {
 
 struct Half;
 struct BFloat16;
+struct Float8_e5m2;
+struct Float8_e4m3fn;
 
 // C++ type, enumerator, number
 #define CUPEL_FORALL_TYPES(_) \
@@ -21,7 +22,9 @@ struct BFloat16;
   _(float, Float, 6)          \
   _(double, Double, 7)        \
   _(bool, Bool, 11)           \
-  _(::c10::BFloat16, BFloat16, 15)
+  _(::c10::BFloat16, BFloat16, 15) \
+  _(::c10::Float8_e5m2, Float8_e5m2, 23) \
+  _(::c10::Float8_e4m3fn, Float8_e4m3fn, 24)
 
 enum class ScalarType : int8_t {
 #define CUPEL_ENUMERATOR(type, name, number) name = number,
@@ -40,8 +43,6 @@ enum class ScalarType : int8_t {
   Bits4x2 = 20,
   Bits8 = 21,
   Bits16 = 22,
-  Float8_e5m2 = 23,
-  Float8_e4m3fn = 24,
   Float8_e5m2fnuz = 25,
   Float8_e4m3fnuz = 26,
   UInt16 = 27,
@@ -60,8 +61,6 @@ constexpr ScalarType kComplexDouble = ScalarType::ComplexDouble;
 constexpr ScalarType kUInt16 = ScalarType::UInt16;
 constexpr ScalarType kUInt32 = ScalarType::UInt32;
 constexpr ScalarType kUInt64 = ScalarType::UInt64;
-constexpr ScalarType kFloat8_e5m2 = ScalarType::Float8_e5m2;
-constexpr ScalarType kFloat8_e4m3fn = ScalarType::Float8_e4m3fn;
 
 template <class T>
 struct CppTypeToScalarType;
@@ -116,8 +115,6 @@ CUPEL_INLINE const char* toString(ScalarType type) {
     CUPEL_NAME(, ComplexHalf, )
     CUPEL_NAME(, ComplexFloat, )
     CUPEL_NAME(, ComplexDouble, )
-    CUPEL_NAME(, Float8_e5m2, )
-    CUPEL_NAME(, Float8_e4m3fn, )
     CUPEL_NAME(, UInt16, )
     CUPEL_NAME(, UInt32, )
     CUPEL_NAME(, UInt64, )
@@ -132,6 +129,8 @@ CUPEL_INLINE size_t elementSize(ScalarType type) {
     case ScalarType::Byte:
     case ScalarType::Char:
     case ScalarType::Bool:
+    case ScalarType::Float8_e5m2:
+    case ScalarType::Float8_e4m3fn:
       return 1;
     case ScalarType::Short:
     case ScalarType::Half:
@@ -161,6 +160,10 @@ CUPEL_INLINE const char* CupelTypeName(ScalarType type) {
       return "c10::Half";
     case ScalarType::BFloat16:
       return "c10::BFloat16";
+    case ScalarType::Float8_e5m2:
+      return "c10::Float8_e5m2";
+    case ScalarType::Float8_e4m3fn:
+      return "c10::Float8_e4m3fn";
     case ScalarType::Int:
       return "int";
     case ScalarType::Float:
