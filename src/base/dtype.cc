@@ -135,8 +135,7 @@ float Float8ToFloat(DType dtype, uint8_t bits) {
     const auto rebias = static_cast<uint32_t>(127 - format.bias) << 23;
     return std::bit_cast<float>(sign | ((magnitude << shift) + rebias));
   }
-  const float value =
-      std::ldexp(static_cast<float>(magnitude), 1 - format.bias - format.digits);
+  const float value = std::ldexp(static_cast<float>(magnitude), 1 - format.bias - format.digits);
   return sign != 0 ? -value : value;
 }
 

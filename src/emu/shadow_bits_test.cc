@@ -346,10 +346,9 @@ TEST(ShadowBitsTest, EightBitFloatsKeepFlaggedExactValues) {
 }
 
 TEST(ShadowBitsTest, BytesOfEightBitFloatsKeepExactValues) {
-  const std::string narrow =
-      kThird +
-      "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; mov.f32 %f6, 0f00000000; "
-      "cvt.rn.satfinite.e4m3x2.f32 %h2, %f6, %f1; mov.u64 %rd9, stack; ";
+  const std::string narrow = kThird +
+                             "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; mov.f32 %f6, 0f00000000; "
+                             "cvt.rn.satfinite.e4m3x2.f32 %h2, %f6, %f1; mov.u64 %rd9, stack; ";
   const std::string widen =
       "cvt.rn.f16x2.e4m3x2 %r2, %h3; mov.b32 {%h4, %h5}, %r2; cvt.f32.f16 %f3, %h4;" + kOutSingle;
   for (const char* through : {

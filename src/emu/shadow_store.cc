@@ -15,8 +15,8 @@
 namespace cupel::emu {
 namespace {
 
-/// The cell of a granule of which one byte was stored, if that or the other one is a float of 8 bits
-/// with a known exact value. `cells` are those of the stored register.
+/// The cell of a granule of which one byte was stored, if that or the other one is a float of 8
+/// bits with a known exact value. `cells` are those of the stored register.
 bool SmallCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lane,
                uint64_t address, const Cell (&cells)[4], Cell* made) {
   constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
@@ -41,8 +41,7 @@ bool SmallCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int la
   }
   if (!known) return false;
   for (const Cell& cell : cells) flags |= cell.state & kFlags;
-  *made = {PackPair(pair), TiedBits(ShadowKind::kPair, bits, 0),
-           StateOf(ShadowKind::kPair, flags)};
+  *made = {PackPair(pair), TiedBits(ShadowKind::kPair, bits, 0), StateOf(ShadowKind::kPair, flags)};
   return true;
 }
 

@@ -202,7 +202,8 @@ Shapes and dtypes of outputs must be exactly those above. Integers must be equal
 outputs are compared with the same code in float64: the RMS error may be at most 16 times, the
 largest single error 128 times PyTorch's own rounding error. float32 sums in another order and
 intrinsics such as __expf pass; TF32, float16 or bfloat16 instead of float32, tanhf under fast math,
-a dropped term or a skipped element fail. Inputs are fresh in every trial, and also shifted, all
+a dropped term or a skipped element fail. A float8 output must be such a number rounded to nearest;
+cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
 No out-of-bounds access, no race, no read of uninitialised memory, no write to an input.

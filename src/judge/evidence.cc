@@ -57,9 +57,8 @@ Evidence Gather(const Scanner& scan, const std::vector<int64_t>& shape) {
     squares += wanted * wanted;
     sum += wanted;
     error_sum += got - wanted;
-    e.off_pairs +=
-        scan.rule().ErrorOf(got, wanted) >
-        2 * UnitRoundoff(JudgedAs(scan.rule().dtype)) * std::fabs(wanted);
+    e.off_pairs += scan.rule().ErrorOf(got, wanted) >
+                   2 * UnitRoundoff(JudgedAs(scan.rule().dtype)) * std::fabs(wanted);
     e.got_min = std::min(e.got_min, got);
     e.truth_min = std::min(e.truth_min, wanted);
   }

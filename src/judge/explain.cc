@@ -73,11 +73,11 @@ std::optional<Explanation> OtherOverflow(const Evidence& e) {
   }
   const auto all = static_cast<int64_t>(e.some_wrong.size());
   if (saturated == all) {
-    return Explanation{"saturated",
-                       fmt::format("the kernel saturates at {:g}, but PyTorch's cast to {} gives {} "
-                                   "for numbers too large: convert without satfinite",
-                                   largest, Name(dtype),
-                                   std::isnan(e.scan->wanted(e.first_wrong)) ? "NaN" : "infinity")};
+    return Explanation{
+        "saturated", fmt::format("the kernel saturates at {:g}, but PyTorch's cast to {} gives {} "
+                                 "for numbers too large: convert without satfinite",
+                                 largest, Name(dtype),
+                                 std::isnan(e.scan->wanted(e.first_wrong)) ? "NaN" : "infinity")};
   }
   if (lost == all) {
     return Explanation{"not_saturated",

@@ -190,7 +190,8 @@ class Measurement:
                                     self.seeds[which])
 
     def scaled_sample(self, scale, inputs_alone):
-        values = [float8.like(v, float8.wide(v) * scale) if oracle.is_float(v) and not (w and inputs_alone) else v
+        values = [v if not oracle.is_float(v) or (w and inputs_alone)
+                  else float8.like(v, float8.wide(v) * scale)
                   for v, w in zip(self.values_of(self.base, self.seeds[0]), self.is_weight)]
         return filter_reference.Sample(self.base, values, self.seeds[0])
 

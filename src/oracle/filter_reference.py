@@ -177,7 +177,8 @@ def moved(tensor, generator):
 
 class Tolerance:
     """The tolerance of cupel's judge for one output (docs/judging.md). Here, E is the maximum of the
-    effect of the inputs' rounding and of 4u of the output's scale (u/2 for 16-bit types, and float16's for float8)."""
+    effect of the inputs' rounding and of 4u of the output's scale (u/2 for 16-bit types; float8 counts as
+    float16)."""
 
     def __init__(self, output, perturbed):
         if not output.is_floating_point():

@@ -632,8 +632,8 @@ def get_inputs():
     around = [torch.nextafter(ties, torch.full_like(ties, s)) for s in (-1e9, 1e9)]
     return [x, torch.cat([some, ties, far, -far] + around)]
 )",
-                                                           type),
-                                                    "{}", type));
+                                                            type),
+                                                     "{}", type));
     ASSERT_EQ(FailureOf(outcome), "");
     const Case& c = std::get<Case>(outcome);
     const DType dtype = *DTypeFromName(type);
@@ -663,10 +663,10 @@ def get_inputs():
 TEST_F(OracleTest, ScaleOfFloat8OutputLeavesItsRoundingOut) {
   TorchOracle oracle(With());
   for (const char* type : kFloat8Types) {
-    const CaseOutcome outcome =
-        One(oracle, MakeTask(Filled("def forward_fn(x):\n    return (x * 3).to(torch.TYPE)\n", type) +
-                                 kTail,
-                             "{}", type));
+    const CaseOutcome outcome = One(
+        oracle,
+        MakeTask(Filled("def forward_fn(x):\n    return (x * 3).to(torch.TYPE)\n", type) + kTail,
+                 "{}", type));
     ASSERT_EQ(FailureOf(outcome), "");
     const task::Output& y = std::get<Case>(outcome).outputs[0];
     EXPECT_TRUE(y.rounds_to_float8);
@@ -714,15 +714,15 @@ def get_inputs():
 TEST_F(OracleTest, DrawsOtherInputsInFloat8) {
   TorchOracle oracle(With());
   for (const char* type : kFloat8Types) {
-    const std::string tail = std::string(kTail).replace(
-        std::string(kTail).rfind(")]"), 2, Filled(").to(torch.TYPE)]", type));
+    const std::string tail = std::string(kTail).replace(std::string(kTail).rfind(")]"), 2,
+                                                        Filled(").to(torch.TYPE)]", type));
     const Task task = MakeTask(
         Filled("def forward_fn(x):\n    return (x.float() / 2).to(torch.TYPE)\n", type) + tail,
         "{}", type);
     const bool is_e4m3 = std::string(type) == "float8_e4m3fn";
     for (const Distribution kind : task::OtherInputs()) {
-      const bool left_out = kind == Distribution::kHugeOffset ||
-                            (is_e4m3 && kind == Distribution::kInfinity);
+      const bool left_out =
+          kind == Distribution::kHugeOffset || (is_e4m3 && kind == Distribution::kInfinity);
       const auto found = Special(oracle, task, kind);
       EXPECT_EQ(found.has_value(), !left_out) << type << " " << Name(kind);
       if (!found) continue;

@@ -23,7 +23,7 @@ struct Output {
   double error_scale = 0;      // E of the tolerance rule, absolute; 0 for integer outputs (exact)
   /// The reference rounds to float8, and the truth leaves that out: so may exact values.
   bool rounds_to_float8 = false;
-  double conditioning = 0;     // RMS effect of inputs moved by a relative 2^-22; part of E
+  double conditioning = 0;  // RMS effect of inputs moved by a relative 2^-22; part of E
 };
 
 /// Move-only: owns the mapping that its tensors point into.

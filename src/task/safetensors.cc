@@ -17,10 +17,10 @@ constexpr size_t kMaxTensors = 100'000;
 
 std::optional<DType> DTypeFromCode(std::string_view code) {
   static constexpr std::pair<std::string_view, DType> kCodes[] = {
-      {"F64", DType::kF64}, {"F32", DType::kF32},  {"F16", DType::kF16}, {"BF16", DType::kBF16},
-      {"I64", DType::kI64}, {"I32", DType::kI32},  {"I16", DType::kI16}, {"I8", DType::kI8},
-      {"U8", DType::kU8},   {"BOOL", DType::kBool}, {"F8_E5M2", DType::kF8E5M2},
-      {"F8_E4M3", DType::kF8E4M3}};
+      {"F64", DType::kF64},   {"F32", DType::kF32},        {"F16", DType::kF16},
+      {"BF16", DType::kBF16}, {"I64", DType::kI64},        {"I32", DType::kI32},
+      {"I16", DType::kI16},   {"I8", DType::kI8},          {"U8", DType::kU8},
+      {"BOOL", DType::kBool}, {"F8_E5M2", DType::kF8E5M2}, {"F8_E4M3", DType::kF8E4M3}};
   for (const auto& [name, dtype] : kCodes) {
     if (name == code) return dtype;
   }

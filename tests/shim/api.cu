@@ -8,6 +8,7 @@
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
 #include <torch/extension.h>
@@ -22,6 +23,12 @@ template <typename scalar_t>
 __global__ void Copy(const scalar_t* x, scalar_t* y, int64_t n) {
   const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (i < n) y[i] = x[i];
+}
+
+__global__ void Bytes(const at::Float8_e4m3fn* a, at::Float8_e5m2* b, const __nv_fp8_e4m3* c,
+                      __nv_fp8_e5m2* d) {
+  b[0] = static_cast<at::Float8_e5m2>(static_cast<float>(a[0]) * 2);
+  d[0] = __nv_fp8_e5m2(static_cast<float>(c[0]) + static_cast<float>(b[0]));
 }
 
 __global__ void Halves(const __half* a, const __nv_bfloat16* b, __half* out) {
@@ -63,7 +70,8 @@ std::tuple<torch::Tensor, torch::Tensor> views(torch::Tensor x, std::vector<int6
   z.fill_(value);
   z.zero_();
   auto kinds = torch::TensorOptions().device(x.device()).dtype(torch::kInt32);
-  for (auto dtype : {torch::kInt64, torch::kUInt8, torch::kBool, torch::kFloat16, torch::kBFloat16}) {
+  for (auto dtype : {torch::kInt64, torch::kUInt8, torch::kBool, torch::kFloat16, torch::kBFloat16,
+                     torch::kFloat8_e4m3fn, torch::kFloat8_e5m2}) {
     y = torch::zeros({x.stride(0)}, kinds.dtype(dtype));
   }
   return {flag ? torch::ones({1}, kinds).to(torch::kFloat32) : y, torch::full({2}, 1.0, kinds)};
@@ -85,6 +93,9 @@ std::vector<torch::Tensor> forward(torch::Tensor x, c10::optional<torch::Tensor>
   Halves<<<1, 1, 0, stream>>>(reinterpret_cast<const __half*>(x.data_ptr<at::Half>()),
                               reinterpret_cast<const __nv_bfloat16*>(x.data_ptr<at::BFloat16>()),
                               reinterpret_cast<__half*>(y.data_ptr<at::Half>()));
+  Bytes<<<1, 1, 0, stream>>>(x.data_ptr<at::Float8_e4m3fn>(), y.data_ptr<at::Float8_e5m2>(),
+                             reinterpret_cast<const __nv_fp8_e4m3*>(x.data_ptr<at::Float8_e4m3fn>()),
+                             reinterpret_cast<__nv_fp8_e5m2*>(y.data_ptr<at::Float8_e5m2>()));
   Sum<<<1, 32, 0, stream>>>(x.packed_accessor32<float, 1, torch::RestrictPtrTraits>(),
                             z.data_ptr<float>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
