@@ -118,7 +118,7 @@ class Gpu(Cpu):
         torch.use_deterministic_algorithms(True, warn_only=True)  # the same inputs, the same truth
         try:
             # Put tensors that the reference makes on the device of its arguments.
-            with torch.device(self.device):
+            with self.device:
                 yield
         except Trouble:
             raise
