@@ -282,7 +282,7 @@ TEST_F(ArchiveTest, RejectsInvalidRecords) {
   NewRun bad = Run1();
   bad.id = "../x";
   ExpectError(Archive::Create(folder_.path() / "x.cupel", bad), ErrorCode::kInvalidArgument,
-              "name a run");
+              "valid name of a run");
 }
 
 TEST_F(ArchiveTest, ReportsWhatIsWrongWithAFile) {

@@ -12,7 +12,9 @@ def quantized(values):
 def forward_fn(x, w, w_scale):
     """x: [rows, depth]; w: [columns, depth], float8; w_scale: [1, columns]."""
     q, scale = quantized(x)
-    return torch._scaled_mm(q, w.t(), scale_a=scale, scale_b=w_scale, out_dtype=torch.bfloat16)
+    one = torch.ones(1, device=x.device)  # PyTorch before 2.13 multiplies by one scale only on the CPU
+    product = torch._scaled_mm(q, w.t(), scale_a=one, scale_b=one, out_dtype=torch.float32)
+    return (product * scale * w_scale).to(torch.bfloat16)
 
 
 class Model(nn.Module):
