@@ -255,7 +255,14 @@ class Lister {
 }  // namespace
 
 Result<SuiteList> ListSuite(const SuiteInputs& inputs, const fs::path& tasks_root) {
-  return Lister(inputs, tasks_root).List();
+  SuiteInputs resolved = inputs;
+  // As for other commands, a name without a folder is one of the tasks that come with cupel.
+  std::error_code ignored;
+  const bool is_name = !inputs.input.empty() && !inputs.input.has_parent_path();
+  if (is_name && !fs::exists(inputs.input, ignored) && os::IsFolder(tasks_root / inputs.input)) {
+    resolved.input = tasks_root / inputs.input;
+  }
+  return Lister(resolved, tasks_root).List();
 }
 
 }  // namespace cupel::cli

@@ -120,6 +120,12 @@ TEST_F(SuiteListTest, TakesOneTaskWithItsOwnKernels) {
   EXPECT_THAT(Ids(list), ElementsAre("both/forward/forward.cu", "both/backward/backward.cu"));
 }
 
+TEST_F(SuiteListTest, TakesTheNameOfATask) {
+  const auto by_name = ListSuite({"both", {}, "both"}, tasks_);
+  EXPECT_EQ(Ids(by_name), Ids(ListSuite({tasks_ / "both", {}, "both"}, tasks_)));
+  EXPECT_FALSE(ListSuite({"neither", {}, "both"}, tasks_));
+}
+
 TEST_F(SuiteListTest, ReadsListsAndNamesTheirLines) {
   Kernel("a.cu");
   const fs::path file = folder_.path() / "list.jsonl";

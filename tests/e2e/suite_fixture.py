@@ -53,7 +53,8 @@ class Kernel:
             return None
         settings = []
         for i, (ours, eager, compiled) in enumerate(self.times):
-            draw = lambda us: [us * (1 + 0.01 * abs(noise.gauss(0, 1))) for _ in range(40)]
+            def draw(us):
+                return [us * (1 + 0.01 * abs(noise.gauss(0, 1))) for _ in range(40)]
             samples = {self.kernel: draw(ours), "eager": draw(eager), "compile": draw(compiled)}
             timings = [timing("eager", samples["eager"], True), timing("compile", samples["compile"], True),
                        timing(self.kernel, samples[self.kernel], False, roofline=min(1.0, 0.3 + 0.1 * i))]

@@ -1,4 +1,5 @@
 """Runs the cupel program for the end-to-end tests."""
+import functools
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ CUPEL = os.environ["CUPEL_PROGRAM"]
 SOURCE = pathlib.Path(os.environ["CUPEL_SOURCE_DIR"])
 
 
+@functools.cache
 def python_with_torch():
     """The Python that cupel finds, or None."""
     named = os.environ.get("CUPEL_PYTHON")
@@ -64,7 +66,8 @@ class CupelTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self):
-        return {**os.environ, "CUPEL_CACHE": self.cache.name, "CUPEL_HOME": str(SOURCE)}
+        return {**os.environ, "CUPEL_CACHE": self.cache.name, "CUPEL_HOME": str(SOURCE),
+                "CUPEL_PYTHON": python_with_torch() or ""}
 
     def cupel(self, *args, timeout=120, env=None, cwd=None):
         report = self.folder / "report.json"

@@ -44,7 +44,7 @@ class BrokenEnvironment(CupelTest):
         done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", env=env)
         self.assertEqual(done.status, 2, done)
         self.assertIn("PyTorch", done.err)
-        self.assertIn("python3-torch", done.err)
+        self.assertIn("pip install torch", done.err)
 
     def test_full_disk(self):
         mount = self.folder / "small"
