@@ -26,6 +26,10 @@ target_compile_options(cupel_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-sign-conversion
   $<$<BOOL:${CUPEL_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # It warns about references to elements of a parameter that is itself a reference (JSON members).
+    target_compile_options(cupel_options INTERFACE -Wno-dangling-reference)
+  endif()
   # For the compiler's own speed: collect garbage less often, and keep no copies of inline functions for other
   # modules to replace (a tenth and up to a fifth of its time; ADR 13).
   target_compile_options(cupel_options INTERFACE -fno-semantic-interposition -fvisibility-inlines-hidden
