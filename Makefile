@@ -16,7 +16,7 @@ build: setup
 
 demo: build
 	@tools/setup torch
-	build/cupel optimize mnist_linear_relu --device emu --candidates 16
+	build/cupel optimize mnist_linear_relu --device emu --candidates 20
 
 test:
 	@tools/run_tests

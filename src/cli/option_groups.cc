@@ -13,7 +13,7 @@ void AddMachine(CLI::App* app, Common& common, bool asks_models) {
                   "GPU that the emulator models: h100, h200, a100")
       ->capture_default_str();
   app->add_option("--python", common.python,
-                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, "
+                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "
                   "/usr/bin/python3)");
 }
 
