@@ -57,7 +57,7 @@ void AddFilter(CLI::App* tasks, Subcommands& subcommands) {
       ->capture_default_str();
   sub->add_option("--seed", command.common.seed, "The first of the five seeds (default: 0)");
   sub->add_option("--python", command.common.python,
-                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, "
+                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "
                   "/usr/bin/python3)");
   AddCommon(sub, command.common, false);
 }

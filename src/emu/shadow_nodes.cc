@@ -124,6 +124,7 @@ void ShadowNodes::After(const plan::CopyView& copy) {
 std::vector<std::array<plan::Address, 3>> ShadowNodes::Products(const plan::Gemm& gemm) const {
   if (!gemm.pointers.empty()) return gemm.pointers;
   std::vector<std::array<plan::Address, 3>> products;
+  products.reserve(static_cast<size_t>(gemm.batch));
   for (int64_t i = 0; i < gemm.batch; ++i) {
     products.push_back({Advance(gemm.a, i * gemm.stride_a, gemm.a_type),
                         Advance(gemm.b, i * gemm.stride_b, gemm.b_type),

@@ -114,10 +114,13 @@ Totals Scanner::Run(int threads) const {
   };
   {
     std::vector<std::jthread> helpers;
-    try {
-      for (int t = 1; t < std::min<int64_t>(threads, chunks); ++t) helpers.emplace_back(work);
-    } catch (const std::system_error&) {
-      // The system has no more threads: the existing ones do the work.
+    bool has_threads = true;  // if the system has no more, the existing ones do the work
+    for (int t = 1; has_threads && t < std::min<int64_t>(threads, chunks); ++t) {
+      try {
+        helpers.emplace_back(work);
+      } catch (const std::system_error&) {
+        has_threads = false;
+      }
     }
     work();
   }
