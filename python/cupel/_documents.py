@@ -145,8 +145,8 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Median:
-    """A median with its confidence interval."""
+class Interval:
+    """An estimate (a median time, or a ratio of times) with its confidence interval."""
 
     estimate: float
     low: float = math.nan
@@ -160,7 +160,7 @@ class Timing:
 
     name: str
     baseline: bool = False
-    us: Median | None = None
+    us: Interval | None = None
     spread_us: float = math.nan
     warm_us: float = math.nan
     host_us: float | None = None
@@ -171,22 +171,12 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A ratio of times with its confidence interval."""
-
-    estimate: float
-    low: float = math.nan
-    high: float = math.nan
-    confidence: float = 0.0
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The time of `a` over the time of `b`. `a_is` is "faster", "slower" or "no difference"."""
 
     a: str
     b: str
-    ratio: Ratio | None = None
+    ratio: Interval | None = None
     a_is: str = ""
 
 
@@ -274,7 +264,7 @@ class SuiteSetting:
     description: str = ""
     status: str = ""
     estimate_us: float = math.nan
-    us: Median | None = None
+    us: Interval | None = None
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
