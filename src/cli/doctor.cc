@@ -109,8 +109,7 @@ Result<int> Run(const DoctorCommand& command) {
   checks.push_back(python
                        ? Check{"PyTorch", true, true,
                                fmt::format("{} of {}", python->torch_version, python->program), ""}
-                       : Check{"PyTorch", false, true, python.error().message,
-                               InstallHint(Need::kTorch, os_release)});
+                       : Failed("PyTorch", python.error()));
   checks.push_back(CheckFolder("data", os::DataDir()));
   checks.push_back(CheckFolder("cache", os::CacheDir()));
   checks.push_back(CheckSandbox());

@@ -80,10 +80,6 @@ std::string InstallHint(Need need, std::string_view os_release) {
           "cuda-toolkit-13-0, or {}",
           family->install, pip);
     }
-    case Need::kTorch:
-      return "python3 -m pip install torch (without a GPU: add --index-url "
-             "https://download.pytorch.org/whl/cpu), or set CUPEL_PYTHON to a Python that has "
-             "PyTorch 2.4 or later";
   }
   return "";
 }

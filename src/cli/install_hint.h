@@ -7,7 +7,7 @@
 
 namespace cupel::cli {
 
-enum class Need { kCompiler, kToolkit, kTorch };
+enum class Need { kCompiler, kToolkit };
 
 /// The contents of /etc/os-release; empty if it cannot be read.
 std::string ReadOsRelease();
