@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -46,31 +45,25 @@ def program() -> pathlib.Path:
 
 def environment() -> dict[str, str]:
     """The environment for the program. The program looks for PyTorch in $CUPEL_PYTHON, then in python3
-    on PATH. If the variable is not set and this Python has PyTorch, it becomes this Python. If the machine
-    has no CUDA toolkit, nvcc of the package nvidia-cuda-nvcc is used."""
+    on PATH. If the variable is not set and this Python has PyTorch, it becomes this Python. The nvcc that
+    `pip install "cupel[nvcc]"` installs is last on PATH: a toolkit on PATH or in $CUDA_HOME goes first."""
     variables = dict(os.environ)
     if not variables.get("CUPEL_PYTHON") and importlib.util.find_spec("torch") is not None:
         variables["CUPEL_PYTHON"] = sys.executable
-    nvcc = None if _has_toolkit(variables) else _nvcc_from_packages()
-    if nvcc is not None:
-        variables["CUPEL_NVCC"] = str(nvcc)
+    folders = [variables.get("PATH", os.defpath), *_folders_of_nvcc()]
+    variables["PATH"] = os.pathsep.join(folders)
     return variables
 
 
-def _has_toolkit(variables: Mapping[str, str]) -> bool:
-    """True if the program finds nvcc without help: see FindNvcc in src/build/toolkit.cc."""
-    if variables.get("CUPEL_NVCC") or variables.get("CUDA_HOME"):
-        return True
-    return shutil.which("nvcc") is not None or os.access("/usr/local/cuda/bin/nvcc", os.X_OK)
-
-
-def _nvcc_from_packages() -> pathlib.Path | None:
-    """nvcc of the package nvidia-cuda-nvcc, which `pip install "cupel[nvcc]"` installs."""
+def _folders_of_nvcc() -> list[str]:
+    """The folders of nvcc in the package nvidia-cuda-nvcc, the newest first; empty without the package."""
     spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or [] if spec else []:
-        for nvcc in sorted(pathlib.Path(folder).glob("cu*/bin/nvcc"), reverse=True):
-            return nvcc
-    return None
+    places = spec.submodule_search_locations if spec else None
+    return [
+        str(nvcc.parent)
+        for place in places or []
+        for nvcc in sorted(pathlib.Path(place).glob("cu*/bin/nvcc"), reverse=True)
+    ]
 
 
 def version() -> str:

@@ -70,7 +70,7 @@ struct NewVerdict {
   /// The value that selection minimises, such as estimated microseconds. Finite; only for accepted
   /// candidates.
   std::optional<double> objective;
-  std::string objective_kind;  // "estimated_us" or "median_us"
+  std::string objective_kind;  // "estimated_us", "median_us", "energy_mj" or "mix"
   bool fresh_cases = false;    // judged again on cases that selection never saw
 };
 

@@ -136,6 +136,7 @@ class SettingBench {
   Status PrepareBaselines() {
     Stopwatch watch(times_.stages.prepare);
     std::vector<uint64_t> seeds;
+    seeds.reserve(cases_.size());
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
     for (const oracle::BaselineKind kind : options_.baselines) {
       progress_(fmt::format("preparing {}", oracle::Name(kind)));
@@ -178,6 +179,7 @@ class SettingBench {
   /// True if a kernel dropped out, so that the others must be measured again.
   Result<bool> MeasureOnce() {
     std::vector<Sampler*> samplers;
+    samplers.reserve(baselines_.size() + kernels_.size() + 1);
     for (const auto& baseline : baselines_) samplers.push_back(baseline.get());
     std::vector<std::unique_ptr<KernelSampler>> mine;
     if (kernels_.empty()) return false;

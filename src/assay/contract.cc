@@ -74,6 +74,7 @@ std::string RecordingKey(const std::vector<task::Value>& args) {
 std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted) {
   if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
     std::vector<std::string> names;
+    names.reserve(wanted.outputs.size());
     for (const task::Output& output : wanted.outputs) names.push_back(output.name);
     return WrongReturn(fmt::format("returns {}, but the task requires {} ({})",
                                    CountOf(plan.returns_tuple, plan.outputs.size()),

@@ -35,8 +35,9 @@ std::string_view Next(std::string_view& rest, char separator) {
 
 std::optional<int64_t> Integer(std::string_view text) {
   int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, number);
   if (text.empty() || error != std::errc() || rest != end) return std::nullopt;
   return number;
 }

@@ -140,6 +140,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
   };
   std::vector<std::thread> threads;
   const auto compilers = std::min(static_cast<size_t>(std::max(1, builders)), jobs.size());
+  threads.reserve(compilers + lanes.size());
   for (size_t i = 0; i < compilers; ++i) threads.emplace_back(build);
   for (const Lane& lane : lanes) threads.emplace_back(judge, std::cref(lane));
   for (std::thread& thread : threads) thread.join();

@@ -54,7 +54,7 @@ const char* ErrorCodeName(ErrorCode code);
 /// Returns the error of a Status/Result expression from the enclosing function.
 #define TRY(expr)                                                                 \
   do {                                                                            \
-    auto try_result_ = (expr);                                                    \
+    auto&& try_result_ = (expr);                                                  \
     if (!try_result_) return tl::unexpected<::cupel::Error>(try_result_.error()); \
   } while (0)
 

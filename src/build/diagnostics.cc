@@ -211,7 +211,6 @@ std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
                                         const std::vector<std::string>& operators) {
   BuildFailure failure;
   std::vector<std::string> seen;
-  std::string headers;
   for (const Diagnostic& error : errors) {
     std::string name = FrameworkOperator(error.message, operators);
     const bool header = name.empty();

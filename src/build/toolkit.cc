@@ -26,7 +26,7 @@ bool Runs(const fs::path& path) {
 }
 
 Result<fs::path> FindNvcc() {
-  if (const fs::path named = Variable("CUPEL_NVCC"); !named.empty()) {
+  if (fs::path named = Variable("CUPEL_NVCC"); !named.empty()) {
     if (Runs(named)) return named;
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("CUPEL_NVCC is {}, which is not a program", named.string()),
@@ -88,7 +88,7 @@ Result<std::string> CachedVersion(const fs::path& nvcc) {
   if (const auto text = os::ReadFile(memo, 4096)) {
     const size_t line = text->find('\n');
     if (line != std::string::npos && text->substr(0, line) == identity) {
-      const std::string version = text->substr(line + 1);
+      std::string version = text->substr(line + 1);
       if (!version.empty() && version.find_first_not_of("0123456789.") == std::string::npos) {
         return version;
       }

@@ -27,7 +27,7 @@ Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
       if (auto ceilings = engine::CeilingsFromJson(*json)) return ceilings;
     }
   }
-  TRY_ASSIGN(const engine::Ceilings ceilings, engine.MeasureCeilings());
+  TRY_ASSIGN(engine::Ceilings ceilings, engine.MeasureCeilings());
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
   TRY(os::WriteFileAtomically(path, DumpJson(engine::ToJson(ceilings), 2) + "\n"));

@@ -190,6 +190,7 @@ Result<Json> LookAtWiring(const task::Task& task, const std::vector<Side>& sides
   options.python = command.common.python;
   options.memory = cache / "pythons.json";
   std::vector<oracle::WiringQuestion> questions;
+  questions.reserve(sides.size());
   for (size_t i = 0; i < sides.size(); ++i) {
     questions.push_back({static_cast<task::Direction>(i), sides[i].settings});
   }

@@ -37,7 +37,7 @@ class Translator {
     for (const archive::Event& event : events) {
       if (event.kind == "unusable") known_unusable_.insert(event.detail);
     }
-    for (int conversation = 0; !Ended(); ++conversation) {
+    for (int conversation = 1; !Ended(); ++conversation) {
       TRY(Converse(conversation));
     }
     return std::move(translation_);
@@ -50,9 +50,9 @@ class Translator {
   }
 
   Status Converse(int conversation) {
-    llm::Asker& model = *models_[static_cast<size_t>(conversation) % models_.size()];
+    llm::Asker& model = *models_[static_cast<size_t>(conversation - 1) % models_.size()];
     llm::Request request = TranslatePrompt(Context());
-    request.sample = conversation;
+    request.sample = conversation;  // from 1, so that a replay finds it by its number
     parent_.reset();
     for (int i = 0; i < kAnswersAConversation && !Ended(); ++i) {
       const int number = static_cast<int>(translation_.attempts.size()) + 1;

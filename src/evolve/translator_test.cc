@@ -152,6 +152,8 @@ TEST_F(TranslatorTest, StartsANewConversationWithTheNextModelAndTheFailures) {
   EXPECT_THAT(a.requests[1].messages.back().text, Not(HasSubstr("same kernel as before")));
   EXPECT_THAT(a.requests[2].messages.back().text, HasSubstr("same kernel as before"));
   ASSERT_EQ(b.requests.size(), 1u);
+  EXPECT_EQ(a.requests[0].sample, 1);  // 0 means that a question has no number
+  EXPECT_EQ(b.requests[0].sample, 2);
   EXPECT_EQ(b.requests[0].messages.size(), 1u);
   EXPECT_THAT(b.requests[0].messages[0].text, HasSubstr("- wrong_result, output 1\n"));
   EXPECT_THAT(translation->attempts.back().problem, HasSubstr("refused"));

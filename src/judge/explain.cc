@@ -113,8 +113,7 @@ std::optional<Explanation> LoneFactor(const Evidence& e) {
   const double size = std::fabs(factor) < 1 ? 1 / factor : factor;
   if (std::fabs(size) > 1e6 || std::fabs(size - std::round(size)) > 1e-4 * std::fabs(size))
     return {};
-  return Explanation{"factor",
-                     fmt::format("it is {} the expected value", DescribeFactor(factor, e.axes))};
+  return Explanation{"factor", "it is " + DescribeMultiple(factor, e.axes)};
 }
 
 }  // namespace

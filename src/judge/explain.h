@@ -40,7 +40,7 @@ struct Place {
 };
 std::optional<Place> FindPlace(const Evidence& evidence);
 
-/// "2 times", "1/64 of (64 is the length of axis 1)" …
-std::string DescribeFactor(double factor, const std::vector<Axis>& axes);
+/// "2 times the expected value", "1/64 of the expected value (64 is the length of axis 1)" …
+std::string DescribeMultiple(double factor, const std::vector<Axis>& axes);
 
 }  // namespace cupel::judge

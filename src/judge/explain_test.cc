@@ -109,7 +109,7 @@ TEST(Explain, Scales) {
   Expect(d.By([](double t, int64_t) { return 2 * t; }), "factor", "the whole output is 2 times");
   Expect(d.By([](double t, int64_t) { return -t; }), "sign_flipped", "the sign flipped");
   Expect(d.By([](double t, int64_t) { return t / 64; }), "factor",
-         "1/64 of (64 is the length of axis 0)");
+         "1/64 of the expected value (64 is the length of axis 0)");
   Expect(d.By([](double t, int64_t) { return t * std::sqrt(96.0); }), "factor", "sqrt(96) times");
   Expect(d.By([](double t, int64_t) { return t * 64 / 63; }), "factor", "1.01587 times");
   Expect(d.By([](double t, int64_t i) { return i < 96 * 62 ? t : t / 2; }), "factor",

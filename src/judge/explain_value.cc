@@ -60,8 +60,8 @@ Found Factor(const Evidence& e) {
     const std::string subject = everywhere ? "the whole output has" : "all of them have";
     return Explanation{"sign_flipped", subject + " the sign flipped"};
   }
-  return Explanation{"factor", fmt::format("{} {} the expected value", Subject(e, everywhere),
-                                           DescribeFactor(factor, e.axes))};
+  return Explanation{
+      "factor", fmt::format("{} {}", Subject(e, everywhere), DescribeMultiple(factor, e.axes))};
 }
 
 Found Offset(const Evidence& e) {
@@ -303,27 +303,33 @@ Found ExplainByValue(const Evidence& e) {
   return {};
 }
 
-std::string DescribeFactor(double factor, const std::vector<Axis>& axes) {
+std::string DescribeMultiple(double factor, const std::vector<Axis>& axes) {
   const auto near = [&](double value) {
     return std::fabs(factor - value) <= 1e-4 * std::fabs(value);
   };
   for (size_t a = 0; a < axes.size(); ++a) {
     const auto n = static_cast<double>(axes[a].length);
     if (n < 3) continue;
-    const auto note = fmt::format("({} is the length of axis {})", axes[a].length, a);
-    if (near(n)) return fmt::format("{} times {}", axes[a].length, note);
-    if (near(1 / n)) return fmt::format("1/{} of {}", axes[a].length, note);
-    if (near(std::sqrt(n))) return fmt::format("sqrt({}) times {}", axes[a].length, note);
-    if (near(1 / std::sqrt(n))) return fmt::format("1/sqrt({}) of {}", axes[a].length, note);
+    const auto by_length = [&](const char* before, const char* after) {
+      return fmt::format("{}{}{} the expected value ({} is the length of axis {})", before,
+                         axes[a].length, after, axes[a].length, a);
+    };
+    if (near(n)) return by_length("", " times");
+    if (near(1 / n)) return by_length("1/", " of");
+    if (near(std::sqrt(n))) return by_length("sqrt(", ") times");
+    if (near(1 / std::sqrt(n))) return by_length("1/sqrt(", ") of");
   }
-  const double size = std::fabs(factor);
-  if (size > 1.5 && near(std::round(factor))) return fmt::format("{:.0f} times", factor);
-  if (size < 0.75 && std::fabs(1 / factor - std::round(1 / factor)) <= 1e-4 / size) {
-    return fmt::format("1/{:.0f} of", 1 / factor);
-  }
-  if (near(1.4426950408889634)) return "log2(e) times";
-  if (near(0.6931471805599453)) return "ln(2) times";
-  return fmt::format("{:.6g} times", factor);
+  const auto named = [&]() -> std::string {
+    const double size = std::fabs(factor);
+    if (size > 1.5 && near(std::round(factor))) return fmt::format("{:.0f} times", factor);
+    if (size < 0.75 && std::fabs(1 / factor - std::round(1 / factor)) <= 1e-4 / size) {
+      return fmt::format("1/{:.0f} of", 1 / factor);
+    }
+    if (near(1.4426950408889634)) return "log2(e) times";
+    if (near(0.6931471805599453)) return "ln(2) times";
+    return fmt::format("{:.6g} times", factor);
+  };
+  return named() + " the expected value";
 }
 
 }  // namespace cupel::judge

@@ -26,9 +26,16 @@ void CaseCache::Drop(size_t index) {
 
 void CaseCache::Keep(const std::string& key, const std::filesystem::path& file, uint64_t bytes,
                      const std::string& digest, const std::string& tag) {
-  entries_.push_back({key, tag, digest, file, bytes, 1});
+  entries_.push_back({key, tag, digest, file, bytes, 1, ++opened_});
   bytes_ += bytes;
-  while (!entries_.empty() && IsTooMuch()) Drop(0);
+  while (!entries_.empty() && IsTooMuch()) Drop(LeastRecentlyUsed());
+}
+
+size_t CaseCache::LeastRecentlyUsed() const {
+  const auto least =
+      std::min_element(entries_.begin(), entries_.end(),
+                       [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
+  return static_cast<size_t>(least - entries_.begin());
 }
 
 bool CaseCache::IsTooMuch() const {
@@ -41,6 +48,7 @@ std::optional<PooledCase> CaseCache::Open(Entry& entry) {
   auto mapping = os::MappedFile::Open(entry.file);
   if (!mapping || mapping->bytes().size() != entry.bytes) return std::nullopt;
   ++entry.uses;
+  entry.last_use = ++opened_;
   return PooledCase{std::move(*mapping), entry.digest};
 }
 
@@ -70,12 +78,7 @@ std::optional<PooledCase> CaseCache::TakeSeeded(const std::string& key, const st
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].key != key || entries_[i].tag != tag) continue;
     auto opened = Open(entries_[i]);
-    if (!opened) {
-      Drop(i);
-      return std::nullopt;
-    }
-    std::rotate(entries_.begin() + static_cast<std::ptrdiff_t>(i),
-                entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1, entries_.end());
+    if (!opened) Drop(i);
     return opened;
   }
   return std::nullopt;

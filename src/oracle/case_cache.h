@@ -34,7 +34,8 @@ class CaseCache {
   ~CaseCache();
 
   /// Takes ownership of `file`, which has been used once. `tag` is as in Pool::Insert's `seed`. If
-  /// the cache is full, it deletes its first entries. It deletes `file` if that alone is too large.
+  /// the cache is full, it deletes the least recently used cases. It deletes `file` if that alone
+  /// is too large.
   void Keep(const std::string& key, const std::filesystem::path& file, uint64_t bytes,
             const std::string& digest, const std::string& tag);
 
@@ -52,14 +53,17 @@ class CaseCache {
     std::filesystem::path file;
     uint64_t bytes = 0;
     int uses = 1;
+    uint64_t last_use = 0;  // value of opened_ then
   };
   std::optional<PooledCase> Open(Entry& entry);
   void Drop(size_t index);
+  size_t LeastRecentlyUsed() const;
   bool IsTooMuch() const;
 
   uint64_t limit_, bytes_ = 0;
+  uint64_t opened_ = 0;  // how often a case was stored or opened
   std::function<os::Memory()> memory_;
-  std::vector<Entry> entries_;  // in the order in which they are deleted
+  std::vector<Entry> entries_;
 };
 
 }  // namespace cupel::oracle

@@ -82,6 +82,16 @@ TEST_F(CaseCacheTest, StaysWithinLimitAndDeletesFilesAtExit) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
+TEST_F(CaseCacheTest, DeletesTheLeastRecentlyUsedCase) {
+  CaseCache cache(250, Plenty);
+  Keep(cache, "a");
+  EXPECT_EQ(cache.Take("k", 1).size(), 1u);
+  Keep(cache, "b");
+  Keep(cache, "c");
+  EXPECT_FALSE(Exists("a"));  // it was used more often, but earlier
+  EXPECT_TRUE(Exists("b") && Exists("c"));
+}
+
 TEST_F(CaseCacheTest, KeepsHalfOfTheMemoryAvailable) {
   uint64_t others = 0;
   CaseCache cache(1 << 20, [&] {

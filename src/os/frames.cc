@@ -66,7 +66,7 @@ Result<std::optional<std::string>> Ended(Transfer transfer, FrameEnd* end) {
 
 Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) {
   if (payload.size() > kMaxFrameBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "recorder: request too large");
+    return Fail(ErrorCode::kInvalidArgument, "a message to a child process is too large");
   }
   const auto length = static_cast<uint32_t>(payload.size());
   std::string frame(reinterpret_cast<const char*>(&length), sizeof length);
@@ -78,10 +78,11 @@ Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) 
       rest.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN || errno == EINTR) {
       if (Await(fd, POLLOUT, deadline) != Ready::kYes) {
-        return Fail(ErrorCode::kIo, "recorder: the child does not read its requests");
+        return Fail(ErrorCode::kIo, "a child process does not read its messages");
       }
     } else {
-      return Fail(ErrorCode::kIo, fmt::format("recorder: write failed: {}", std::strerror(errno)));
+      return Fail(ErrorCode::kIo,
+                  fmt::format("cannot write to a child process: {}", std::strerror(errno)));
     }
   }
   return {};
@@ -92,7 +93,7 @@ Result<std::optional<std::string>> ReadFrame(int fd, Clock::time_point deadline,
   const Transfer head = ReadExactly(fd, reinterpret_cast<char*>(&length), sizeof length, deadline);
   if (head != Transfer::kDone) return Ended(head, end);
   if (length > kMaxFrameBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "recorder: the child sent an oversized message");
+    return Fail(ErrorCode::kInvalidArgument, "a child process sent a message that is too large");
   }
   std::string payload(length, '\0');
   const Transfer body = ReadExactly(fd, payload.data(), payload.size(), deadline);

@@ -168,27 +168,19 @@ class WheelTest(unittest.TestCase):
         self.assertIn("pip install torch", done.stderr)
 
     def test_finds_nvcc_of_the_pip_packages(self):
-        """The environment that the package gives the program on a machine without a toolkit."""
+        """A toolkit on PATH goes first."""
         site = pathlib.Path(self.python("import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-        nvcc = site / "nvidia" / "cu13" / "bin" / "nvcc"
-        nvcc.parent.mkdir(parents=True)
-        self.addCleanup(nvcc.unlink)
-        nvcc.write_text("#!/bin/sh\n")
-        nvcc.chmod(0o755)
-        code = """
-            import os, shutil
-            from unittest import mock
-            from cupel import _program
-            with mock.patch.object(_program, "_has_toolkit", return_value=False):
-                print(_program.environment()["CUPEL_NVCC"])
-            with mock.patch.object(_program, "_has_toolkit", return_value=True):
-                print("CUPEL_NVCC" in _program.environment())
-            """
-        environment = self.environment()
-        environment.pop("CUPEL_NVCC", None)
-        done = subprocess.run([self.bin / "python", "-c", textwrap.dedent(code)], capture_output=True, text=True,
-                              env=environment, timeout=60)
-        self.assertEqual(done.stdout.split(), [str(nvcc), "False"], done.stderr)
+        packaged = site / "nvidia" / "cu13" / "bin"
+        toolkit = self.folder / "toolkit" / "bin"
+        for folder in (packaged, toolkit):
+            folder.mkdir(parents=True)
+            nvcc = folder / "nvcc"
+            nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 99.1, V99.1.2'\n")
+            nvcc.chmod(0o755)
+            self.addCleanup(nvcc.unlink)
+        for path, found in ((os.defpath, packaged), (f"{toolkit}{os.pathsep}{os.defpath}", toolkit)):
+            done = self.run_in_venv(self.bin / "cupel", "doctor", PATH=path, CUDA_HOME="", CUPEL_NVCC="")
+            self.assertIn(str(found / "nvcc"), done.stdout)
 
 
 if __name__ == "__main__":
