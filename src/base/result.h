@@ -54,8 +54,8 @@ const char* ErrorCodeName(ErrorCode code);
 /// Returns the error of a Status/Result expression from the enclosing function.
 #define TRY(expr)                                                                 \
   do {                                                                            \
-    auto&& try_result_ = (expr);                                                  \
-    if (!try_result_) return tl::unexpected<::cupel::Error>(try_result_.error()); \
+    auto&& try_result = (expr);                                                   \
+    if (!try_result) return tl::unexpected<::cupel::Error>(try_result.error());   \
   } while (0)
 
 /// `TRY_ASSIGN(auto x, F());` assigns the value or returns the error.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "emu/decode.h"
 #include "emu/matrix.h"
@@ -300,8 +301,8 @@ bool Decoder::EmitMatrixRows(const Instr& instr) {
   if (!SpaceOf(instr, address, &access.space)) return false;
   int64_t displacement = 0;
   const int base = AddressSlot(address, access.space, &displacement);
-  std::vector<size_t> order;
-  for (size_t i = 0; i < matrices; ++i) order.push_back(i);
+  std::vector<size_t> order(matrices);
+  std::iota(order.begin(), order.end(), size_t{0});
   const std::vector<int> list = FragmentSlots(registers, order, SlotKind::kWord, !store);
   if (registers.size() != matrices || list.empty() ||
       displacement != static_cast<int32_t>(displacement)) {

@@ -17,6 +17,7 @@ const Entry* HandlerTable::Find(std::string_view key) const {
 
 std::vector<std::string> HandlerTable::Keys() const {
   std::vector<std::string> keys;
+  keys.reserve(entries_.size());
   for (const auto& [key, entry] : entries_) keys.push_back(key);
   std::sort(keys.begin(), keys.end());
   return keys;

@@ -226,6 +226,7 @@ class InOrder {
     const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
     if (!watch_.IsDue(now)) return false;
     std::vector<BlockState*> blocks;
+    blocks.reserve(resident_.size());
     for (const auto& block : resident_) blocks.push_back(block.get());
     const StallOutcome stall = watch_.Check(blocks, now);
     if (stall == StallOutcome::kOpen) return false;

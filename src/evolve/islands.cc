@@ -112,6 +112,7 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
     double likeness = 0;  // largest similarity to a chosen example
   };
   std::vector<Open> open;
+  open.reserve(members.size());
   for (size_t rank = 0; rank < members.size(); ++rank) open.push_back({rank});
   std::vector<size_t> chosen;  // ranks
   const auto cost = [&](const Open& one) {

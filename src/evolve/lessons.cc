@@ -239,6 +239,7 @@ std::string Lessons(const judge::Verdict& verdict, std::string_view source,
   const std::string file = build::SourceName(verdict.kernel_path);
   if (failure != nullptr) return FailureText(*failure, file, lines);
   std::vector<std::string> items;
+  items.reserve(verdict.reasons.size());
   for (const judge::Reason& reason : verdict.reasons) {
     items.push_back(ReasonText(verdict, reason, file, lines));
   }

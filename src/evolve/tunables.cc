@@ -24,8 +24,9 @@ std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
     return std::nullopt;
   }
   if (digits > 1 && text[0] == '0') return std::nullopt;
+  const std::string_view number = text.substr(0, digits);
   int64_t value = 0;
-  std::from_chars(text.data(), text.data() + digits, value);
+  std::from_chars(number.data(), number.data() + number.size(), value);
   return value;
 }
 

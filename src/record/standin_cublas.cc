@@ -85,6 +85,12 @@ struct Operand {
   long long stride;
 };
 
+/// An operand whose matrices are at the addresses in `array`.
+template <class T>
+Operand Pointers(T* const* array, int ld, cudaDataType_t type) {
+  return {static_cast<const void*>(array), ld, type, 0};
+}
+
 bool Transposed(cublasOperation_t op) { return op != CUBLAS_OP_N; }  // real types: C is T
 
 struct Shape {
@@ -326,9 +332,9 @@ cublasStatus_t cublasSgemmBatched(cublasHandle_t handle, cublasOperation_t ta, c
                                   int m, int n, int k, const float* alpha, const float* const a[],
                                   int lda, const float* const b[], int ldb, const float* beta,
                                   float* const c[], int ldc, int batch) {
-  return GemmPointers(handle, {ta, tb, m, n, k}, alpha, {a, lda, CUDA_R_32F, 0},
-                      {b, ldb, CUDA_R_32F, 0}, beta, {c, ldc, CUDA_R_32F, 0}, CUBLAS_COMPUTE_32F,
-                      batch);
+  return GemmPointers(handle, {ta, tb, m, n, k}, alpha, Pointers(a, lda, CUDA_R_32F),
+                      Pointers(b, ldb, CUDA_R_32F), beta, Pointers(c, ldc, CUDA_R_32F),
+                      CUBLAS_COMPUTE_32F, batch);
 }
 cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t ta,
                                    cublasOperation_t tb, int m, int n, int k, const void* alpha,
@@ -337,8 +343,8 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t ta,
                                    const void* beta, void* const c[], cudaDataType c_type, int ldc,
                                    int batch, cublasComputeType_t compute,
                                    cublasGemmAlgo_t /*algo*/) {
-  return GemmPointers(handle, {ta, tb, m, n, k}, alpha, {a, lda, a_type, 0}, {b, ldb, b_type, 0},
-                      beta, {c, ldc, c_type, 0}, compute, batch);
+  return GemmPointers(handle, {ta, tb, m, n, k}, alpha, Pointers(a, lda, a_type),
+                      Pointers(b, ldb, b_type), beta, Pointers(c, ldc, c_type), compute, batch);
 }
 cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t op, int m, int n,
                               const float* alpha, const float* a, int lda, const float* x, int incx,
