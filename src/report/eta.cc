@@ -16,6 +16,7 @@ void Eta::Finished(const std::string& group, double seconds) {
 std::optional<double> Eta::Left(const std::vector<std::string>& groups, size_t workers) const {
   if (groups_.empty() || workers == 0) return {};
   std::vector<double> means;
+  means.reserve(groups_.size());
   for (const auto& [group, sum] : groups_) {
     means.push_back(sum.seconds / static_cast<double>(sum.items));
   }

@@ -77,6 +77,7 @@ std::vector<int> GenerationsToShow(const RunComparison& comparison) {
   std::vector<int> numbers(all.begin(), all.end());
   if (numbers.size() <= kMostGenerations) return numbers;
   std::vector<int> shown;
+  shown.reserve(kMostGenerations);
   for (size_t i = 0; i < kMostGenerations; ++i) {
     shown.push_back(numbers[i * (numbers.size() - 1) / (kMostGenerations - 1)]);
   }

@@ -61,6 +61,7 @@ int Rank(const Run& run, const RunCandidate& candidate) {
 /// The ids to show.
 std::set<int64_t> Chosen(const Run& run, size_t most) {
   std::vector<const RunCandidate*> order;
+  order.reserve(run.candidates.size());
   for (const RunCandidate& candidate : run.candidates) order.push_back(&candidate);
   std::stable_sort(order.begin(), order.end(),
                    [&run](const RunCandidate* a, const RunCandidate* b) {

@@ -96,6 +96,7 @@ Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker
   std::vector<Result<Opinion>> opinions(models.size() * kAspects);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(opinions.size());
     for (size_t i = 0; i < opinions.size(); ++i) {
       threads.emplace_back([&, i] {
         const Aspect aspect = kAllAspects[i % kAspects];

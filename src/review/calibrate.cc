@@ -83,6 +83,7 @@ Status Calibration::Ask(const std::vector<Question>& questions) {
   {
     std::vector<std::jthread> threads;
     const size_t count = std::min(options_.threads, questions.size());
+    threads.reserve(count);
     for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
   }
   for (size_t i = 0; i < questions.size(); ++i) {

@@ -30,7 +30,7 @@ Result<std::string> FindProgram(const std::string& name) {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
     for (std::string folder; std::getline(folders, folder, ':');) {
-      const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+      std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
       if (can_run(candidate)) return candidate;
     }
   }
