@@ -54,8 +54,11 @@ endif()
 # For hot folders and files: they contain the loops over elements, instructions and bytes. The emulator reads the
 # bits of one slot as several types, hence no strict aliasing.
 set(cupel_hot -O2 -fno-strict-aliasing)
+# Tests run once, so compiling them fast matters more than how fast they are.
+set(cupel_test_options -O0)
 if(CUPEL_SANITIZE)
   set(cupel_hot -O1 -fno-strict-aliasing)
+  set(cupel_test_options -O1)
 endif()
 # cupel_file_options(FILE option...) compiles one file alone with further options. A name without a file is an
 # error, so that a renamed file does not lose its options silently.
@@ -93,7 +96,7 @@ if(CUPEL_PCH)
   cupel_precompiled(cupel_pch -fPIC HEADERS <nlohmann/json.hpp>)
   cupel_precompiled(cupel_pch_hot -fPIC OPTIONS ${cupel_hot})
   if(CUPEL_TESTS)
-    cupel_precompiled(cupel_pch_test -fPIE LINK GTest::gtest GTest::gmock
+    cupel_precompiled(cupel_pch_test -fPIE OPTIONS ${cupel_test_options} LINK GTest::gtest GTest::gmock
       HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
 endif()
@@ -145,6 +148,7 @@ function(cupel_library name)
   if(CUPEL_TESTS AND tests)
     add_executable(${name}_test ${tests} ${ARG_TEST_MAIN})
     cupel_unity(${name}_test)
+    target_compile_options(${name}_test PRIVATE ${cupel_test_options})
     target_link_libraries(${name}_test PRIVATE cupel_${name} GTest::gtest GTest::gmock)
     if(NOT ARG_TEST_MAIN)
       target_link_libraries(${name}_test PRIVATE GTest::gtest_main)

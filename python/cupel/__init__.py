@@ -11,7 +11,7 @@ JSON documents (docs/formats). They do not import PyTorch.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from cupel._api import bench, check, export, profile, suite
+from cupel._api import NotAccepted, bench, check, export, profile, suite
 from cupel._documents import (
     Bench,
     BenchSetting,
@@ -46,6 +46,7 @@ __all__ = [
     "Interval",
     "Launch",
     "Limit",
+    "NotAccepted",
     "Profile",
     "ProfileSetting",
     "Reason",

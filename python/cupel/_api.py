@@ -103,7 +103,8 @@ def profile(
 ) -> documents.Profile:
     """What does the kernel spend its time on? On the emulator times are estimates from counted work.
 
-    Parameters and errors as in check().
+    A kernel that runs nowhere (it does not compile, say) raises NotAccepted. Parameters and other errors
+    as in check().
     """
     with _kernel_file(kernel, source) as path:
         done = run(
@@ -161,7 +162,8 @@ def export(
 ) -> documents.Export:
     """Writes an accepted kernel as an installable PyTorch package into the new folder `output`.
 
-    A kernel that is not accepted raises CupelError, unless `force` is set. Other parameters as in check().
+    A kernel that is not accepted raises NotAccepted, unless `force` is set. Other parameters and errors as in
+    check().
     """
     with _kernel_file(kernel, source) as path:
         done = run(
@@ -204,8 +206,18 @@ def _kernel_file(kernel: Path | None, source: str | None) -> Iterator[str]:
         yield str(path)
 
 
+class NotAccepted(CupelError):
+    """The kernel is not accepted, so there is nothing to export or to profile. verdict: why."""
+
+    def __init__(self, verdict: documents.Verdict, status: int) -> None:
+        super().__init__(verdict.text.strip(), status=status)
+        self.verdict = verdict
+
+
 def _read(kind: type[documents.T], done: Finished, **more: str) -> documents.T:
     schema = done.document.get("schema")
+    if schema == _SCHEMAS[documents.Verdict] and kind is not documents.Verdict:
+        raise NotAccepted(documents.read(documents.Verdict, done.document, text=done.text), done.status)
     if schema != _SCHEMAS[kind]:
         raise CupelError(f"the program answered with {schema}, and this package reads {_SCHEMAS[kind]}",
                          "install program and package from the same version")

@@ -96,14 +96,14 @@ class Finished:
 
 def run(arguments: Sequence[str], *, timeout: float | None = None,
         env: Mapping[str, str] | None = None) -> Finished:
-    """Runs the program with `--json` and reads the document.
+    """Runs the program with `--json` and `--quiet`, and reads the document.
 
     timeout: seconds, after which the program is interrupted (it stops its children). Errors:
     CupelError if the program has no answer; subprocess.TimeoutExpired.
     """
     with tempfile.TemporaryDirectory(prefix="cupel-") as folder:
         document = pathlib.Path(folder) / "document.json"
-        command = [str(program()), *arguments, "--json", str(document)]
+        command = [str(program()), *arguments, "--quiet", "--json", str(document)]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, errors="replace",
                               env={**environment(), **(env or {})}) as child:
@@ -119,8 +119,8 @@ def run(arguments: Sequence[str], *, timeout: float | None = None,
         try:
             answer = json.loads(document.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise CupelError(err.strip() or out.strip() or f"cupel ended with status {child.returncode}",
-                             status=child.returncode) from None
+            text = "\n".join(part for part in (out.strip(), err.strip()) if part)
+            raise CupelError(text or f"cupel ended with status {child.returncode}", status=child.returncode) from None
         if answer.get("schema", "").startswith("cupel.error/"):
             raise CupelError(answer.get("error", ""), answer.get("remedy", ""), child.returncode)
         return Finished(child.returncode, out, answer)

@@ -88,6 +88,10 @@ struct Float8Format {
     return static_cast<uint8_t>(sign | (result > Largest ? Overflow : result));
 #endif
   }
+
+  static constexpr CUPEL_HOST_DEVICE bool IsInfinite(uint8_t bits) {
+    return Overflow > Largest && (bits & 0x7Fu) == Overflow;
+  }
 };
 using E5M2 = Float8Format<2, 15, 0x7B, 0x7C>;
 /// Saturates as PyTorch 2.13 does. Older versions give NaN.
@@ -133,6 +137,7 @@ struct Float8Limits {
     CUPEL_HOST_DEVICE T(float value) : x(::cupel::shim::Format::FromFloat(value)) {}             \
     CUPEL_HOST_DEVICE operator float() const { return ::cupel::shim::Format::ToFloat(x); }       \
     CUPEL_HOST_DEVICE bool isnan() const { return static_cast<float>(*this) != *this; }          \
+    CUPEL_HOST_DEVICE bool isinf() const { return ::cupel::shim::Format::IsInfinite(x); }        \
   };                                                                                             \
   CUPEL_REDUCED_FLOAT_MIXED(T, +)                                                                \
   CUPEL_REDUCED_FLOAT_MIXED(T, -)                                                                \

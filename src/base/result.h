@@ -52,10 +52,10 @@ const char* ErrorCodeName(ErrorCode code);
 #define CUPEL_CONCAT(a, b) CUPEL_CONCAT_INNER(a, b)
 
 /// Returns the error of a Status/Result expression from the enclosing function.
-#define TRY(expr)                                                                 \
-  do {                                                                            \
-    auto&& try_result = (expr);                                                   \
-    if (!try_result) return tl::unexpected<::cupel::Error>(try_result.error());   \
+#define TRY(expr)                                                               \
+  do {                                                                          \
+    auto&& try_result = (expr);                                                 \
+    if (!try_result) return tl::unexpected<::cupel::Error>(try_result.error()); \
   } while (0)
 
 /// `TRY_ASSIGN(auto x, F());` assigns the value or returns the error.

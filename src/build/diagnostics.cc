@@ -206,21 +206,46 @@ std::string Where(const Diagnostic& diagnostic) {
                              : diagnostic.file;
 }
 
+/// What an error says is missing, if cupel does not support it.
+struct Missing {
+  std::string name;
+  const char* kind = "";
+  const char* code = "";
+};
+
+/// `has_cublas`: the source includes cuBLAS's header, so an unknown function is one that
+/// shim/cublas does not declare.
+Missing MissingFrom(string_view message, const std::vector<std::string>& operators,
+                    bool has_cublas) {
+  if (std::string name = FrameworkOperator(message, operators); !name.empty()) {
+    return {std::move(name), "framework operator", "unsupported_operator"};
+  }
+  if (std::string name = MissingHeader(message); !name.empty()) {
+    return {std::move(name), "PyTorch header", "unsupported_api"};
+  }
+  const auto name = Between(message, "identifier \"cublas", "\" is undefined");
+  if (has_cublas && name && !name->empty() && name->front() >= 'A' && name->front() <= 'Z') {
+    return {"cublas" + *name, "cuBLAS function", "unsupported_api"};
+  }
+  return {};
+}
+
 /// "unsupported: framework operator at::conv2d, line 12; at::relu, line 13".
 std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
                                         const std::vector<std::string>& operators) {
+  const bool has_cublas = std::none_of(errors.begin(), errors.end(), [](const Diagnostic& error) {
+    return error.message.find("\"cublasHandle_t\" is undefined") != std::string::npos;
+  });
   BuildFailure failure;
   std::vector<std::string> seen;
   for (const Diagnostic& error : errors) {
-    std::string name = FrameworkOperator(error.message, operators);
-    const bool header = name.empty();
-    if (header) name = MissingHeader(error.message);
+    const Missing missing = MissingFrom(error.message, operators, has_cublas);
+    const std::string& name = missing.name;
     if (name.empty() || std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
     if (seen.empty()) {
       failure.where = Where(error);
-      failure.code = header ? "unsupported_api" : "unsupported_operator";
-      failure.message =
-          header ? "unsupported: PyTorch header " : "unsupported: framework operator ";
+      failure.code = missing.code;
+      failure.message = fmt::format("unsupported: {} ", missing.kind);
     }
     if (seen.size() < 8) {
       failure.message += fmt::format("{}{}, line {}", seen.empty() ? "" : "; ", name, error.line);

@@ -126,6 +126,19 @@ TEST(Diagnostics, ReportsMissingPyTorchHeader) {
             "compile_error");
 }
 
+TEST(Diagnostics, ReportsCublasFunctionsThatTheShimLacks) {
+  const std::string function = "kernel.cu(7): error: identifier \"cublasSgeam\" is undefined\n";
+  const BuildFailure failure = ExplainText(function);
+  EXPECT_EQ(failure.code, "unsupported_api");
+  EXPECT_TRUE(failure.unsupported);
+  EXPECT_EQ(failure.message, "unsupported: cuBLAS function cublasSgeam, line 7");
+  // Without the header nothing of cuBLAS is known: the author's mistake.
+  const std::string type = "kernel.cu(6): error: identifier \"cublasHandle_t\" is undefined\n";
+  EXPECT_EQ(ExplainText(type + function).code, "compile_error");
+  EXPECT_EQ(ExplainText("kernel.cu(7): error: identifier \"cublases\" is undefined\n").code,
+            "compile_error");
+}
+
 TEST(Resources, ParsesPtxasOutput) {
   const auto kernels = ParseResources(
       "ptxas info    : 4 bytes gmem\n"

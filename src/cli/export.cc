@@ -246,6 +246,7 @@ Result<int> Run(const ExportCommand& command) {
       fmt::print(
           "Not exported: the kernel is not accepted. --force exports it anyway; the package says "
           "so.\n");
+      TRY(WriteJson(command.common.json, judge::ToJson(side.verdict)));
       return judge::ExitStatus(side.verdict.decision);
     }
     TRY(AddSettings(*session, command, task, direction, side));

@@ -200,10 +200,9 @@ Result<int> Run(const ProfileCommand& command) {
   for (const judge::SettingReport& setting : judged.verdict.settings) {
     counted = counted || !setting.counters.launches.empty();
   }
-  if (counted) {
-    Print(judged.verdict, device, SourceOf(candidate));
-    TRY(WriteJson(command.common.json, ProfileJson(judged.verdict)));
-  }
+  if (counted) Print(judged.verdict, device, SourceOf(candidate));
+  TRY(WriteJson(command.common.json,
+                counted ? ProfileJson(judged.verdict) : judge::ToJson(judged.verdict)));
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;
   if (counted) fmt::print("\nthe kernel is not correct, so do not rely on these estimates:\n");
   fmt::print("{}", judge::VerdictText(judged.verdict, {}));

@@ -53,7 +53,8 @@ Status Client::Identify() {
   }
   Sha256 hash;
   hash.Field(*script);
-  for (const char* name : {"cuda_on_cpu.py", "distributions.py", "float64_place.py", "float8.py"}) {
+  for (const char* name :
+       {"cuda_on_cpu.py", "distributions.py", "dtype_trace.py", "float64_place.py", "float8.py"}) {
     TRY_ASSIGN(const std::string part,
                os::ReadFile(options_.script.parent_path() / name, kMaxScriptBytes));
     hash.Field(part);

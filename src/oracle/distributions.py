@@ -382,9 +382,9 @@ class Answer:
             relative = rounding(self.kind, r.dtype)
             sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
-            peak = max(factor * largest for factor, (_, _, largest) in zip((1, share, relative), sums))
-            own = oracle.own_error(self.draw, own, size, r.numel())
-            found.append((own, share * perturbed, relative * size, peak))
+            part = oracle.own_share(self.draw, own, sums[0][2], size, r.numel())
+            peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
+            found.append((part * own, share * perturbed, relative * size, peak))
         return found
 
 

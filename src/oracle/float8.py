@@ -4,6 +4,7 @@
 import inspect
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 # Kinds of other inputs (distributions.py) that leave tensors of a type as they are: scaled by 2^-10,
@@ -37,10 +38,17 @@ def like(tensor, values):
 
 def held(values, dtype):
     """float64 values with all their digits, but beyond the largest float8 what PyTorch's cast gives:
-    that number, an infinity, or NaN, depending on the type and on PyTorch's version."""
+    that number or an infinity, depending on the type. Raises NotImplementedError if the cast gives NaN,
+    as PyTorch before 2.13 does for float8_e4m3fn: the candidates' headers saturate."""
     largest = torch.finfo(dtype).max
-    cast = values.to(torch.float32).to(dtype).to(torch.float64)
-    return torch.where(values.abs() > largest, cast, values)
+    with _disable_current_modes():  # one of them turns casts into float64
+        cast = values.to(torch.float32).to(dtype).to(torch.float64)
+        beyond = values.abs() > largest
+        if bool((beyond & cast.isnan()).any()):
+            raise NotImplementedError("unsupported: the reference casts a number beyond %g to %s, which PyTorch %s "
+                                      "turns into NaN; use PyTorch 2.13 or later, or clamp before the cast" %
+                                      (largest, str(dtype).replace("torch.", ""), torch.__version__))
+        return torch.where(beyond, cast, values)
 
 
 def nearest(got, truth):
@@ -77,10 +85,10 @@ def scaled_mm(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dt
     if not (applies(scale_a, (self.shape[0], 1)) and applies(scale_b, (1, mat2.shape[1]))):
         raise NotImplementedError("unsupported: torch._scaled_mm with scales for blocks; cupel supports "
                                   "one scale for a tensor, or one for each row and column")
+    if scale_result is not None:  # PyTorch 2.13 divides by it or ignores it, depending on out_dtype
+        raise NotImplementedError("unsupported: torch._scaled_mm with scale_result")
     result = torch.mm(self, mat2) * scale_a * scale_b
-    if bias is not None:
-        result = result + bias
-    return result if scale_result is None else result * scale_result
+    return result if bias is None else result + bias
 
 
 def scaled_mm_v2(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias,

@@ -711,6 +711,68 @@ def get_inputs():
   EXPECT_THAT(oracle.warnings()[0], HasSubstr("rounds to float8"));
 }
 
+// A cast may name its type in many ways, and all must give the same truth and the same E, except
+// that each task has its own draws.
+TEST_F(OracleTest, FindsRoundingToFloat8HoweverTheTypeIsNamed) {
+  TorchOracle oracle(With());
+  const std::string ways[] = {
+      "q = v.to(torch.TYPE)",
+      "q = v.to(dtype=w.dtype)",
+      "q = v.to(w)",
+      "q = v.type_as(w)",
+      "q = v.to({torch.TYPE: w.dtype}[w.dtype])",
+      "q = w.new_empty(v.shape).copy_(v)",
+      "q = torch.empty_like(v, dtype=w.dtype)\n    q[...] = v",
+      "q = torch.stack([row.to(w.dtype) for row in v])",
+      "assert w.dtype == torch.TYPE\n    q = v.to(w.dtype)",
+  };
+  for (const char* type : kFloat8Types) {
+    double first = 0;
+    for (const std::string& way : ways) {
+      const std::string code = R"(
+def forward_fn(x, w):
+    largest = torch.finfo(w.dtype).max
+    scale = x.abs().amax(dim=1, keepdim=True) / largest
+    v = x / scale * (1.5 if w.dtype == torch.float8_e4m3fn else 0.9)
+    )" + way + R"(
+    return (q.float() @ w.float()) * scale
+class Model(nn.Module):
+    def forward(self, x, w, fn=forward_fn):
+        return fn(x, w)
+def get_inputs():
+    return [torch.randn(16, 32), torch.randn(32, 16).to(torch.TYPE)]
+)";
+      const CaseOutcome outcome =
+          One(oracle, MakeTask(Filled(code, type), "{}", fmt::format("{}_{}", type, &way - ways)));
+      ASSERT_EQ(FailureOf(outcome), "") << way;
+      const Case& c = std::get<Case>(outcome);
+      const task::Output& y = c.outputs[0];
+      EXPECT_TRUE(y.rounds_to_float8) << way;
+      EXPECT_GT(RmsError(y), 0.05) << way;
+      EXPECT_LT(RmsError(y), 0.7) << way;  // the truth saturates, too
+      if (first == 0) first = y.error_scale;
+      EXPECT_NEAR(y.error_scale / first, 1, 0.2) << way;
+    }
+  }
+}
+
+TEST_F(OracleTest, RefusesFloat8ThatItCannotRepeatInFloat64) {
+  TorchOracle oracle(With());
+  const auto failure = [&](const std::string& body, const std::string& name) {
+    return FailureOf(
+        One(oracle, MakeTask("def forward_fn(x):\n    " + body + "\n" + kTail, "{}", name)));
+  };
+  const std::string product =
+      "torch._scaled_mm(x.to(torch.float8_e4m3fn), "
+      "x.to(torch.float8_e4m3fn).t(), torch.ones(()), torch.ones(())";
+  EXPECT_THAT(failure("return x.to(torch.float8_e5m2fnuz).float()", "a"),
+              HasSubstr("float8_e5m2fnuz, which cupel does not support"));
+  EXPECT_THAT(failure("x = torch.ones(16, 16) * x.sum()\n    return " + product +
+                          ", scale_result=torch.ones(()), out_dtype=torch.float32)",
+                      "b"),
+              HasSubstr("scale_result"));
+}
+
 TEST_F(OracleTest, DrawsOtherInputsInFloat8) {
   TorchOracle oracle(With());
   for (const char* type : kFloat8Types) {

@@ -186,8 +186,11 @@ class Inputs(ActionTest):
                 ([PASSED], "unsupported", 0, []),
                 ([PASSED, rejected(("a", "m", ""))], "rejected", 1, ["error"]),
                 ([rejected(("a", "m", "")), PASSED], "never", 0, ["warning"]),
-                ([unsupported], "rejected", 0, ["warning"]),
+                ([unsupported, PASSED], "rejected", 0, ["warning"]),
+                ([unsupported], "rejected", 2, ["warning", "error"]),  # nothing is known
                 ([unsupported], "unsupported", 1, ["error"]),
+                ([unsupported], "never", 0, ["warning"]),
+                ([{**PASSED, "settings": []}], "rejected", 2, ["error"]),
                 ([{"error": "no PyTorch", "remedy": "install it"}], "never", 2, ["error"])]:
             with self.subTest(verdicts=verdicts, fail_on=fail_on):
                 program = self.stand_in({f"{i}.cu": verdict for i, verdict in enumerate(verdicts)})
@@ -258,15 +261,18 @@ class Places(ActionTest):
         program = self.stand_in({"a.cu": rejected(
             ("shared_race", "A race. In block 0.", "helper.cuh:7"), ("wrong_result", "Off.", "single-0 trial 0"),
             ("compile_error", "No.", "none.cu:2"),
-            findings=[finding("helper.cuh", 7), finding("a.cu", 3, "warning"), finding(str(outside), 5)])})
+            findings=[finding("helper.cuh", 7), finding("a.cu", 3, "warning"), finding(str(outside), 5),
+                      finding("x" * 300, 5), finding("a\0b", 5)]), "b.cu": PASSED})
         done = self.act(cupel=program)
         places = [(level, one.get("file"), one.get("line")) for level, one, _ in done.annotations]
         self.assertEqual(places, [("error", "kernels/helper.cuh", "7"), ("error", "kernels/a.cu", None),
                                   ("error", "kernels/a.cu", None), ("warning", "kernels/a.cu", "3"),
-                                  ("error", "kernels/a.cu", None)], done)
+                                  *[("error", "kernels/a.cu", None)] * 3], done)
+        self.assertEqual(done.counts(), {"accepted": 1, "rejected": 1})
         messages = [message for _, _, message in done.annotations]
         self.assertEqual(messages[1:3] + messages[4:],
-                         ["single-0 trial 0: Off.", "none.cu:2: No.", f"{outside}:5: A race. (single-0)"])
+                         ["single-0 trial 0: Off.", "none.cu:2: No.", f"{outside}:5: A race. (single-0)",
+                          f"{'x' * 300}:5: A race. (single-0)", "a\N{REPLACEMENT CHARACTER}b:5: A race. (single-0)"])
 
     def test_many_findings_of_one_kernel_leave_room_for_others(self):
         program = self.stand_in({"a.cu": rejected(("shared_race", "A race.", "a.cu:1"),

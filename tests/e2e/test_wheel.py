@@ -126,6 +126,21 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(out, "done\n")
         self.assertTrue((self.folder / "package" / "pyproject.toml").exists())
 
+    def test_what_is_not_accepted_has_its_verdict(self):
+        wrong, broken = self.write("wrong.cu", WRONG), self.write("broken.cu", kernels.LINEAR + "int x")
+        out = self.python(f"""
+            import cupel
+            for call in (lambda: cupel.export({str(wrong)!r}, "mnist_linear", output="x", device="emu",
+                                              options=["--trials", "1"]),
+                         lambda: cupel.profile({str(broken)!r}, "mnist_linear", device="emu")):
+                try:
+                    call()
+                except cupel.NotAccepted as error:
+                    assert "REJECTED" in error.message and error.status == 1, error.message
+                    print(error.verdict.decision, error.verdict.reasons[0].code)
+            """)
+        self.assertEqual(out.splitlines(), ["rejected wrong_result", "rejected compile_error"])
+
     def test_errors_are_exceptions_with_a_remedy(self):
         wrong = self.write("wrong.cu", WRONG)
         out = self.python(f"""

@@ -120,6 +120,7 @@ void ExpectEveryByteSurvives(float largest, float too_large) {
     const T value(static_cast<uint8_t>(bits), T::from_bits());
     const auto f = static_cast<float>(value);
     EXPECT_EQ(value.isnan(), f != f);
+    EXPECT_EQ(value.isinf(), std::isinf(f));
     if (f == f) {
       EXPECT_EQ(T(f).x, bits);
     }

@@ -244,11 +244,23 @@ def check(kernel: Kernel, cupel: str, options: list[str], fail_on: str, file: pa
     severity = "error" if verdict in FAILING[fail_on] else "warning"
     settings = document.get("settings", [])
     passed = sum(setting["status"] == "passed" for setting in settings)
+    if verdict == "accepted" and not passed:
+        verdict = severity = "error"
+        document = {"reasons": [{"code": verdict, "where": "", "message": "accepted, but no setting passed"}]}
     return Checked(kernel, verdict, remarks_of(document, diagnostics, severity),
                    f"{passed} of {len(settings)}" if settings else "", log)
 
 
 # Reporting.
+
+def place_in(workspace: pathlib.Path, file: pathlib.Path) -> pathlib.Path | None:
+    """The file if it is in the workspace. A kernel's author can choose names (#line) that no file can have."""
+    try:
+        file = file.resolve()
+        return file if file.is_file() and file.is_relative_to(workspace) else None
+    except (OSError, ValueError):
+        return None
+
 
 def annotation(remark: Remark, kernel: Kernel | None) -> str:
     """A workflow command. It names the remark's file if that is in the workspace, otherwise the kernel's file."""
@@ -256,13 +268,15 @@ def annotation(remark: Remark, kernel: Kernel | None) -> str:
     if kernel is not None:
         workspace = pathlib.Path.cwd().resolve()
         own = pathlib.Path(kernel.path).resolve()
-        place = (own.parent / remark.file).resolve() if remark.file else own
-        line = remark.line if remark.file else 0
-        if not (place.is_file() and place.is_relative_to(workspace)):
-            place, line, message = own, 0, f"{remark.file}:{remark.line}: {message}"
-        if place.is_relative_to(workspace):
+        place, line = place_in(workspace, own), 0
+        if remark.file:
+            if named := place_in(workspace, own.parent / remark.file):
+                place, line = named, remark.line
+            else:
+                message = f"{remark.file}:{remark.line}: {message}"
+        if place is not None:
             properties["file"] = str(place.relative_to(workspace))
-        if "file" in properties and line > 0:
+        if place is not None and line > 0:
             properties["line"] = str(line)
         title = f"{title} ({pathlib.PurePath(kernel.task).name})"
     properties["title"] = printable(title)
@@ -336,15 +350,16 @@ def run(args: argparse.Namespace) -> int:
                 print(annotation(remark, kernel), flush=True)
     except (InputError, OSError) as error:
         faults.append(str(error))
+    counts = collections.Counter(result.verdict for result in results)
+    failing = [STATUS[verdict] for verdict in FAILING.get(args.fail_on, ()) if counts[verdict]]
+    if counts["unsupported"] == len(results) > 0 and args.fail_on != "never" and not failing:
+        faults.append("no kernel could be judged, because all use something unsupported")
     for fault in faults:
         print(annotation(Remark("error", "cupel", fault), None), flush=True)
-    counts = collections.Counter(result.verdict for result in results)
     append("GITHUB_STEP_SUMMARY", summary(results, faults, counts))
     append("GITHUB_OUTPUT", "".join(f"{verdict}={counts[verdict]}\n" for verdict in VERDICTS) +
            f"verdicts={printable(str(folder))}\n")
-    statuses = [2] if faults else [0]
-    statuses += [STATUS[verdict] for verdict in FAILING.get(args.fail_on, ()) if counts[verdict]]
-    return max(statuses)
+    return max([2 if faults else 0, *failing])
 
 
 def main() -> int:
