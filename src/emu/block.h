@@ -93,7 +93,7 @@ struct LaunchState {
   std::vector<uint32_t> block_work;  // warp instructions by position; empty without counters
   std::atomic<uint64_t> next_block{0};
   std::atomic<uint64_t> stop_at{UINT64_MAX};    // blocks from here on need not run
-  std::atomic<int64_t> budget{0};               // warp instructions left
+  std::atomic<int64_t> executed{0};             // warp instructions that the workers reported
   int64_t launch_budget = 0, block_budget = 0;  // initial, for the launch and for each block
   std::atomic<bool> cancelled{false};
   std::string unsupported;  // why the launch cannot continue, if in_order
@@ -142,7 +142,8 @@ struct Worker {
   NearCache near;                    // of counted blocks
   uint64_t blocks_counted = 0;
   StoreTracker tracker;  // used if only some blocks of the launch run
-  int64_t budget = 0;    // taken from the launch's budget
+  int64_t budget = 0;    // warp instructions until the next report of its work
+  int64_t granted = 0;   // what `budget` was after the last report
   bool out_of_budget = false;
   bool waited = false;     // LaunchOutcome::wants_order
   int64_t slice = kSlice;  // length of a warp's turn with the usual schedule

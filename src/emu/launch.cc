@@ -417,7 +417,6 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
                      request.kernel->has_global_atomics || request.kernel->may_spin;
   launch->watching = options.full_checks && memory.checker() != nullptr &&
                      memory.checker()->BeginLaunch(launch->blocks);
-  launch->budget = launch->launch_budget;
 }
 
 }  // namespace

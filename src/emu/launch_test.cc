@@ -403,6 +403,21 @@ ret; }
   EXPECT_EQ(other.Read<uint64_t>(dp, 2), (std::vector<uint64_t>{a + b, a - b}));
 }
 
+TEST_F(LaunchTest, ThreadsShareTheBudget) {
+  constexpr size_t kN = 64 * 256;
+  const uint64_t da = emu.Buffer(Floats(kN * 4, 1)), db = emu.Buffer(Floats(kN * 4, 2)),
+                 dc = emu.Buffer(std::vector<float>(kN * 4));
+  const auto launch = [&] { return emu.Launch("silu_mul", {64}, {256}, da, db, dc, int{kN}); };
+  const auto needed = launch();
+  ASSERT_TRUE(needed.completed) << Summary(needed);
+  emu.threads = 16;
+  emu.options.max_warp_instructions = needed.counters.warp_instructions + 1;
+  const auto enough = launch();
+  EXPECT_TRUE(enough.completed) << Summary(enough);
+  emu.options.max_warp_instructions = needed.counters.warp_instructions / 2;
+  EXPECT_TRUE(Has(launch(), "instruction_budget"));
+}
+
 TEST_F(LaunchTest, BudgetEndsEndlessIndexedBranches) {
   Interpreter other(R"(.version 8.0
 .target sm_90

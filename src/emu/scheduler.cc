@@ -19,23 +19,23 @@
 namespace cupel::emu {
 namespace {
 
-constexpr int64_t kBudgetChunk = 4'000'000;
+constexpr int64_t kBetweenReports = 4'000'000;  // warp instructions of a worker
 constexpr size_t kAlign = 64;
 
-/// Takes more of the launch's budget. Returns false if it is used up or the launch must stop.
-bool RefillBudget(Worker& worker) {
+/// Adds what the worker has executed to the launch's sum, and sets what it may execute until the
+/// next report. Returns false if the launch's budget is used up or the launch must stop. Workers
+/// take nothing in advance: with many of them, what they had taken and not used would be missing.
+bool ReportWork(Worker& worker) {
   LaunchState& launch = *worker.launch;
   if (worker.is_main && launch.options->cancelled && launch.options->cancelled()) {
     launch.cancelled = true;
   }
   if (launch.cancelled) return false;
-  const int64_t left = launch.budget.fetch_sub(kBudgetChunk);
-  if (left <= 0) {
-    worker.out_of_budget = true;
-    return false;
-  }
-  worker.budget += std::min(left, kBudgetChunk);
-  return true;
+  const int64_t executed = worker.granted - worker.budget;
+  const int64_t left = launch.launch_budget - (launch.executed.fetch_add(executed) + executed);
+  worker.granted = worker.budget = std::clamp(left, int64_t{0}, kBetweenReports);
+  worker.out_of_budget = left <= 0;
+  return left > 0;
 }
 
 /// Moves the warp's counts to the worker.
@@ -299,7 +299,7 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       if (!block.ready[w]) continue;
       // A whole slice must be available: the end of a turn must not depend on what this thread ran
       // before.
-      if (worker.budget < kSlice && !RefillBudget(worker) && worker.budget <= 0) {
+      if (worker.budget < kSlice && !ReportWork(worker) && worker.budget <= 0) {
         if (worker.out_of_budget) ReportBudget(warp, "launch", worker.launch->launch_budget);
         return BlockResult::kStopped;
       }

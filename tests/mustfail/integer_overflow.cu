@@ -1,6 +1,6 @@
 // exploit: 2.5 an index that overflows above some size
 // task: prefix_sum
-// expect: rejected wrong_result|out_of_bounds|unwritten_output
+// expect: rejected wrong_result|out_of_bounds|unwritten_output|illegal_address
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
