@@ -3,9 +3,15 @@
 #
 # The interpreter's handlers are compiled once for each instruction set, and handlers.cc chooses at run time.
 # Contraction is off because the PTX decides whether a multiplication and an addition fuse.
-set(handler_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -mno-vzeroupper)
+set(fast -O3)
+set(plain -O1)
+if(CUPEL_SANITIZE)
+  set(fast -O0)
+  set(plain -O0)
+endif()
+set(handler_options ${fast} -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -mno-vzeroupper)
 # Processors without AVX2 are older than ten years, so the plain handlers only have to be correct.
-cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_plain.cc ${handler_options} -O1)
+cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_plain.cc ${handler_options} ${plain})
 if(CUPEL_SANITIZE)
   # The same source as the plain handlers, and sanitizers do not check gathers.
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/handlers_avx2.cc
@@ -20,10 +26,10 @@ else()
     -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 foreach(name ops_atomic ops_rare)
-  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/${name}.cc -O2 -ffp-contract=off -fno-strict-aliasing)
+  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/${name}.cc ${cupel_hot} -ffp-contract=off)
 endforeach()
 # The arithmetic of shadows runs over 32 lanes of doubles; traps and errno would keep it scalar.
 foreach(name shadow_float shadow_registers shadow_move shadow_control)
   cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/${name}.cc
-    -O3 -fno-math-errno -fno-trapping-math -fno-strict-aliasing -ffp-contract=off)
+    ${fast} -fno-math-errno -fno-trapping-math -fno-strict-aliasing -ffp-contract=off)
 endforeach()

@@ -32,6 +32,18 @@ def missing():
     return None if python_with_torch() else "PyTorch"
 
 
+def ci_sample(paths, every=3):
+    """With CI=true, the files that the last 20 commits changed and every third of the others; otherwise all. Checks
+    of many files of the same kind take minutes, and `make nightly` checks all."""
+    if os.environ.get("CI") != "true":
+        return list(paths)
+    log = subprocess.run(["git", "-C", SOURCE, "log", "-20", "--no-merges", "--name-only", "--format="],
+                         capture_output=True, text=True)
+    changed = set(log.stdout.splitlines())
+    return [path for i, path in enumerate(paths)
+            if i % every == 0 or str(pathlib.Path(path).relative_to(SOURCE)) in changed]
+
+
 def codes_of(verdict):
     return {reason["code"] for reason in verdict.get("reasons", [])}
 
@@ -51,14 +63,24 @@ class Finished:
 
 
 class CupelTest(unittest.TestCase):
-    """A private folder for each test; the cache of builds and cases is shared within a class."""
+    """A private folder for each test. The cache of builds and cases is shared: by all tests that ctest runs, as by
+    the processes of one user (it is empty at the start of each run), or within a class."""
 
     @classmethod
     def setUpClass(cls):
         if lacking := missing():
             raise unittest.SkipTest(f"needs {lacking}")
-        cls.cache = tempfile.TemporaryDirectory(prefix="cupel-test-cache-")
-        cls.addClassCleanup(cls.cache.cleanup)
+        cls.make_cache()
+
+    @classmethod
+    def make_cache(cls):
+        if shared := os.environ.get("CUPEL_TEST_CACHE"):
+            os.makedirs(shared, mode=0o700, exist_ok=True)
+            cls.cache = shared
+            return
+        folder = tempfile.TemporaryDirectory(prefix="cupel-test-cache-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.cache = folder.name
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="cupel-test-")
@@ -66,7 +88,7 @@ class CupelTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self):
-        return {**os.environ, "CUPEL_CACHE": self.cache.name, "CUPEL_HOME": str(SOURCE),
+        return {**os.environ, "CUPEL_CACHE": self.cache, "CUPEL_HOME": str(SOURCE),
                 "CUPEL_PYTHON": python_with_torch() or ""}
 
     def cupel(self, *args, timeout=120, env=None, cwd=None):

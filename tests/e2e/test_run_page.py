@@ -18,8 +18,7 @@ FIXTURE = os.environ.get("CUPEL_RUN_FIXTURE", "")
 class RunPage(CupelTest):
     @classmethod
     def setUpClass(cls):
-        cls.cache = tempfile.TemporaryDirectory(prefix="cupel-test-cache-")
-        cls.addClassCleanup(cls.cache.cleanup)
+        cls.make_cache()
         runs = tempfile.TemporaryDirectory(prefix="cupel-test-")
         cls.addClassCleanup(runs.cleanup)
         cls.runs = pathlib.Path(runs.name)
