@@ -727,7 +727,8 @@ PEAK_SHARE = 32  # a kernel may exceed the largest of PyTorch's own errors fourf
 
 
 def float32_share(draw):
-    """Inputs are perturbed by step_of() their own types. Returns that of float32 as a share of it."""
+    """Inputs are moved by the step of their own types (step_of). Returns the step of float32 as a share of the
+    largest of these steps; at most 1."""
     types = {v.dtype for v in leaves(draw.args) if is_float(v)}
     return min([1.0] + [step_of(torch.float32) / step_of(t) for t in types])
 
