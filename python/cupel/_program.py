@@ -46,7 +46,7 @@ def program() -> pathlib.Path:
 def environment() -> dict[str, str]:
     """The environment for the program. The program looks for PyTorch in $CUPEL_PYTHON, then in python3
     on PATH. If the variable is not set and this Python has PyTorch, it becomes this Python. The nvcc that
-    `pip install "cupel[nvcc]"` installs is last on PATH: a toolkit on PATH or in $CUDA_HOME goes first."""
+    `pip install ".[nvcc]"` installs is last on PATH: a toolkit on PATH or in $CUDA_HOME goes first."""
     variables = dict(os.environ)
     if not variables.get("CUPEL_PYTHON") and importlib.util.find_spec("torch") is not None:
         variables["CUPEL_PYTHON"] = sys.executable

@@ -65,7 +65,9 @@ std::string InstallHint(Need need, std::string_view os_release) {
       return family == nullptr ? "install g++, which nvcc needs"
                                : fmt::format("{} {}", family->install, family->compiler);
     case Need::kToolkit: {
-      const std::string pip = "pip install \"cupel[nvcc]\", or set CUPEL_NVCC to nvcc";
+      const std::string pip =
+          "set CUPEL_NVCC to nvcc; for the Python package also: pip install \".[nvcc]\" in cupel's "
+          "source tree";
       if (family == nullptr) {
         return "install the CUDA toolkit 12.4 or later "
                "(https://developer.nvidia.com/cuda-downloads), " +

@@ -122,7 +122,7 @@ std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>&
                                    [](const OtherInputs* inputs) { return !inputs->at.empty(); });
   texts.reserve(texts.size() + by_count.size());
   for (const auto& [count, names] : by_count) {
-    texts.push_back(fmt::format("correct on other inputs at {} of {} setting{}{}: {}", count,
+    texts.push_back(fmt::format("correct on other inputs, tried at {} of {} setting{}{}: {}", count,
                                 settings.size(), settings.size() == 1 ? "" : "s",
                                 smaller ? " (at smaller sizes if necessary)" : "", Joined(names)));
   }

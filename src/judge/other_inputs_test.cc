@@ -84,7 +84,7 @@ TEST(OtherInputs, TextsCountSettingsAndOmitLimits) {
   const Verdict verdict = TwoSettings();
   EXPECT_THAT(
       OtherInputsTexts({&verdict.settings[0].other_inputs, &verdict.settings[1].other_inputs}),
-      ElementsAre("correct on other inputs at 2 of 2 settings: extremes",
+      ElementsAre("correct on other inputs, tried at 2 of 2 settings: extremes",
                   "not tried: zeros (the correct result is not finite)"));
 }
 

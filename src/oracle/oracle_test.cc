@@ -1180,7 +1180,12 @@ TEST(FindPythonTest, MissingPyTorchNamesPackageToInstall) {
   EXPECT_THAT(found.error().remedy, HasSubstr("pip install torch"));
   const auto absent = FindPython("/no/such/python", "");
   ASSERT_FALSE(absent);
-  EXPECT_THAT(absent.error().message, HasSubstr("/no/such/python"));
+  EXPECT_EQ(absent.error().message, "--python is /no/such/python, which is not a program");
+  const auto broken = FindPython("/bin/false", "");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().message,
+            "--python is /bin/false: /bin/false does not work as Python (exit status 1)");
+  EXPECT_THAT(broken.error().remedy, HasSubstr("set it to a Python that has PyTorch"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "oracle/python.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -122,7 +124,7 @@ Result<Json> Probe(const std::string& candidate) {
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::seconds(60)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("{} does not work ({})", candidate, run.status.Describe()),
+                fmt::format("{} does not work as Python ({})", candidate, run.status.Describe()),
                 kTorchRemedy);
   }
   const auto parsed = ParseJson(run.out, candidate);
@@ -180,10 +182,13 @@ Json Recall(const fs::path& memory) {
 Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
   const char* variable = std::getenv("CUPEL_PYTHON");
   std::vector<std::string> candidates;
+  std::string named_by;  // what names the only candidate
   if (!wanted.empty()) {
     candidates = {wanted};
+    named_by = "--python";
   } else if (variable != nullptr && *variable != '\0') {
     candidates = {variable};
+    named_by = "CUPEL_PYTHON";
   } else {
     candidates = {"python3"};
     if (const auto data = os::DataDir()) candidates.push_back(*data / ".venv" / "bin" / "python");
@@ -191,11 +196,16 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
   }
   Json remembered = Recall(memory);
   bool changed = false;
-  std::string last = candidates.back();
-  std::optional<Error> problem;  // the first: the user's own Python counts most
+  std::vector<std::string> without;  // the interpreters that do not have PyTorch
+  std::optional<Error> problem;      // the first: the user's own Python counts most
   for (const std::string& name : candidates) {
     const std::optional<std::string> program = OnPath(name);
-    if (!program || ::access(program->c_str(), X_OK) != 0) continue;
+    if (!program || ::access(program->c_str(), X_OK) != 0) {
+      if (named_by.empty()) continue;
+      return Fail(ErrorCode::kEnvironment,
+                  fmt::format("{} is {}, which is not a program", named_by, name),
+                  "set it to a Python that has PyTorch 2.4 or later, or leave it out");
+    }
     auto python = Examine(*program, remembered, changed);
     if (changed && !memory.empty()) {
       // This file is only a cache, so ignore a failure to write it.
@@ -204,21 +214,31 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
     if (!python && python.error().code == ErrorCode::kCancelled) return python;
     if (!python) {
       if (!problem) problem = python.error();
+      if (!named_by.empty()) {
+        problem->message = fmt::format("{} is {}: {}", named_by, name, problem->message);
+        problem->remedy = "set it to a Python that has PyTorch 2.4 or later, or leave it out";
+      }
       continue;
     }
-    last = python->program;
-    if (python->torch_version.empty()) continue;
+    if (python->torch_version.empty()) {
+      without.push_back(python->program);
+      continue;
+    }
     if (IsSupported(python->torch_version)) return python;
     if (!problem) {
-      problem = Error{ErrorCode::kEnvironment,
-                      fmt::format("{} has PyTorch {}, and cupel needs {}.{} or later", last,
-                                  python->torch_version, kOldestTorch.first, kOldestTorch.second),
-                      kTorchRemedy};
+      problem =
+          Error{ErrorCode::kEnvironment,
+                fmt::format("{} has PyTorch {}, and cupel needs {}.{} or later", python->program,
+                            python->torch_version, kOldestTorch.first, kOldestTorch.second),
+                kTorchRemedy};
     }
   }
   if (problem) return tl::unexpected<Error>(*problem);
-  return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch was not found by {}", last),
-              kTorchRemedy);
+  if (without.empty()) {
+    return Fail(ErrorCode::kEnvironment, "there is no Python", kTorchRemedy);
+  }
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("PyTorch was not found by {}", fmt::join(without, ", ")), kTorchRemedy);
 }
 
 }  // namespace cupel::oracle

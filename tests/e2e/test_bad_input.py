@@ -43,8 +43,8 @@ class BrokenEnvironment(CupelTest):
         env = {**self.environment(), "CUPEL_PYTHON": "/bin/false", "CUPEL_CACHE": str(self.folder / "cache")}
         done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", env=env)
         self.assertEqual(done.status, 2, done)
-        self.assertIn("PyTorch", done.err)
-        self.assertIn("pip install torch", done.err)
+        self.assertIn("CUPEL_PYTHON is /bin/false: /bin/false does not work as Python", done.err)
+        self.assertIn("set it to a Python that has PyTorch", done.err)
 
     def test_full_disk(self):
         mount = self.folder / "small"
