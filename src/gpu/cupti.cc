@@ -44,7 +44,7 @@ Collected& All() {
 template <typename T>
 T MemberAt(const uint8_t* record, size_t at) {
   T value;
-  std::memcpy(&value, record + at, sizeof value);
+  std::memcpy(static_cast<void*>(&value), record + at, sizeof value);
   return value;
 }
 

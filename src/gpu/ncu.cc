@@ -158,7 +158,7 @@ Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char
 }  // namespace
 
 Result<fs::path> FindNcu() {
-  if (const fs::path named = Variable("CUPEL_NCU"); !named.empty()) {
+  if (fs::path named = Variable("CUPEL_NCU"); !named.empty()) {
     if (Runs(named)) return named;
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("CUPEL_NCU is {}, which is not a program", named.string()),

@@ -56,8 +56,9 @@ struct Options {
 };
 
 bool ToInt(std::string_view text, int* value) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, *value);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, *value);
   return !text.empty() && error == std::errc() && rest == end && *value >= 0;
 }
 

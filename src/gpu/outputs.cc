@@ -50,7 +50,10 @@ Result<engine::OutputTensor> ReadOutput(const Device& device, const PlanMemory& 
       offset += static_cast<size_t>(at[d]) * static_cast<size_t>(view.strides[d]);
     }
     std::memcpy(output.bytes.data() + i * size, bytes.data() + offset * size, size);
-    for (size_t d = at.size(); d-- > 0 && ++at[d] == view.shape[d];) at[d] = 0;
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < view.shape[d]) break;
+      at[d] = 0;
+    }
   }
   return output;
 }

@@ -70,7 +70,7 @@ std::optional<std::string> OnPath(const std::string& name) {
     const std::string folder(rest.substr(0, colon));
     rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     if (folder.empty()) continue;
-    const std::string candidate = fs::path(folder) / name;
+    std::string candidate = fs::path(folder) / name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return std::nullopt;
@@ -162,8 +162,9 @@ Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed
 /// True for a version of at least kOldestTorch. Versions look like "2.13.0+cpu" or "2.4.0a0".
 bool IsSupported(std::string_view version) {
   int major = 0, minor = 0;
-  const char* end = version.data() + version.size();
-  const auto [dot, error] = std::from_chars(version.data(), end, major);
+  const char* const begin = version.data();
+  const char* const end = begin + version.size();
+  const auto [dot, error] = std::from_chars(begin, end, major);
   if (error != std::errc() || dot == end || *dot != '.') return false;
   if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return false;
   return std::pair(major, minor) >= kOldestTorch;

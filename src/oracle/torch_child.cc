@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "oracle/environment.h"
+#include "oracle/python.h"
 
 namespace cupel::oracle {
 namespace {

@@ -25,7 +25,7 @@ void Record(uint8_t* at, uint32_t kind, uint64_t start, uint64_t end, const char
   std::memcpy(at, &kind, sizeof kind);
   std::memcpy(at + 16, &start, sizeof start);
   std::memcpy(at + 24, &end, sizeof end);
-  std::memcpy(at + 104, &name, sizeof name);
+  std::memcpy(at + 104, static_cast<const void*>(&name), sizeof name);
 }
 
 }  // namespace
