@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/spelling.h"
 
 namespace cupel::task {
 namespace {
 
 constexpr size_t kMaxSettings = 4096;
+constexpr size_t kTypingErrors = 2;
 
 /// The list of objects at `key`. If the key is missing, returns [{}] and leaves `present` as it is.
 Result<std::vector<Json>> ConfigList(const Json& config, const std::string& key,
@@ -93,12 +98,36 @@ std::string Setting::Describe() const {
   return text;
 }
 
+namespace {
+
+/// Rejects misspelt names of lists, whose settings would be missing silently. Other members are
+/// allowed: they are other tools' own.
+Status CheckListNames(const Json& config, std::string_view what) {
+  std::vector<std::string> known;
+  for (const char* prefix : {"single_", "multi_", ""}) {
+    for (const char* list : {"input", "init", "shared"}) {
+      known.push_back(fmt::format("{}{}_configs", prefix, list));
+    }
+  }
+  for (const auto& [key, value] : config.items()) {
+    if (key.size() > 40 || std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string closest = ClosestName(key, known);
+    if (closest.empty() || EditDistance(key, closest) > kTypingErrors) continue;
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown member \"{}\"", what, key),
+                DidYouMean(key, known) + "see docs/formats/task.md");
+  }
+  return {};
+}
+
+}  // namespace
+
 Status AppendSettings(const Json& config, std::string_view prefix, SettingKind kind,
                       std::string_view what, std::vector<Setting>& settings) {
   if (!config.is_object()) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a JSON object", what),
                 "write {\"single_input_configs\": [{…}], …}; see docs/formats/task.md");
   }
+  TRY(CheckListNames(config, what));
   bool present = false;
   TRY_ASSIGN(const std::vector<Json> inits,
              ConfigList(config, fmt::format("{}init_configs", prefix), what, present));

@@ -143,6 +143,11 @@ TEST_F(TaskTest, ErrorsNameFileAndRemedy) {
   EXPECT_THAT(Load().error().message, HasSubstr("config_forward.json"));
   Write("config_forward.json", R"({"single_input_configs": {"b": 1}})");
   EXPECT_THAT(Load().error().message, HasSubstr("single_input_configs"));
+  Write("config_forward.json", R"({"single_input_config": [{"b": 1}]})");
+  EXPECT_THAT(Load().error().message, HasSubstr("unknown member \"single_input_config\""));
+  EXPECT_THAT(Load().error().remedy, HasSubstr("did you mean single_input_configs?"));
+  Write("config_forward.json", R"({"comment": "ours", "single_input_configs": [{"b": 1}]})");
+  EXPECT_TRUE(Load());
   Write("config_forward.json", "[]");
   EXPECT_THAT(Load().error().message, HasSubstr("config_forward.json"));
   Write("config_forward.json", "{}");

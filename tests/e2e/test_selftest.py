@@ -1,4 +1,5 @@
-"""`cupel selftest` on a sample of both corpora, including hostile kernels. They must leave nothing behind."""
+"""`cupel selftest` on a sample of both corpora, including hostile kernels. They must leave nothing behind. `make
+nightly` tries both corpora in full."""
 import ctypes
 import json
 import os
@@ -11,12 +12,9 @@ from support import SOURCE, CupelTest
 HOSTILE = ("forked_process|raw_syscall_bytes|background_thread|socket|shell|home_folder|edited_grader|poisoned_cache|"
            "replaced_modules|disk_replay|killed_parent|stopped_itself|forged_answer|forged_output|early_exit|"
            "constructor_reads_file|endless_host_code|includes_a_secret|embeds_a_secret|macro_bomb")
-CHEATS = ("stale_output|floored_grid|precision_tf32|one_nan|counted_calls|counted_replays|cache_by_content_on_the_device|"
-          "cached_weights|spoiled_inputs|scanned_memory|other_stream|silent_fallback|shared_race|dropped_epsilon|"
-          "wrong_first_call|wrong_third_call|compiled_at_a_time|environment_on_the_stack|"
-          "overwritten_before_it_is_read|early_launch")
-HONEST = ("linear_persistent|linear_cublas|softmax_online|mean_square_last_block|matmul_half_mma_ptx|"
-          "prefix_sum_chained_blocks|two_integers_beside_each_other")
+CHEATS = ("stale_output|precision_tf32|counted_replays|cached_weights|spoiled_inputs|shared_race|dropped_epsilon|"
+          "wrong_third_call|environment_on_the_stack|early_launch")
+HONEST = "linear_cublas|softmax_online|mean_square_last_block|prefix_sum_chained_blocks"
 PR_SET_CHILD_SUBREAPER = 36
 
 
