@@ -86,11 +86,11 @@ class Repeat(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        rest, self.done = self.calls[self.done:self.done + 1], self.done + 1
-        call = rest[0] if rest else None
+        call = self.calls[self.done] if self.done < len(self.calls) else None
         if call is None or call.function != function:
             self.give_up()
             return function(*args, **kwargs)
+        self.done += 1
         if call.answer is not None:
             return call.answer
         result = function(*args, **kwargs)
@@ -106,7 +106,7 @@ class Repeat(TorchFunctionMode):
         return result
 
     def give_up(self):
-        rest, self.calls = self.calls[self.done - 1:], ()
+        rest, self.calls = self.calls[self.done:], ()
         if any(call.answer is not None or call.rounded for call in rest):
             raise NotImplementedError("unsupported: the reference decides by a value or a device what it computes, "
                                       "and also by the type of a tensor or rounds to float8")

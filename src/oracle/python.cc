@@ -29,6 +29,8 @@ constexpr size_t kMaxMemoryBytes = 1u << 20;
 constexpr size_t kMaxRemembered = 64;
 constexpr char kSystemPython[] = "/usr/bin/python3";
 constexpr std::pair kOldestTorch{2, 4};
+/// If CUPEL_PYTHON or --python names something else than a Python.
+constexpr char kNamedRemedy[] = "set it to a Python that has PyTorch 2.4 or later, or leave it out";
 
 // Finds torch as `import torch` does, but reads only its version file. If torch is absent, lists
 // the folders that were searched: a change in one of them invalidates the cached answer.
@@ -204,8 +206,7 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
     if (!program || ::access(program->c_str(), X_OK) != 0) {
       if (named_by.empty()) continue;
       return Fail(ErrorCode::kEnvironment,
-                  fmt::format("{} is {}, which is not a program", named_by, name),
-                  "set it to a Python that has PyTorch 2.4 or later, or leave it out");
+                  fmt::format("{} is {}, which is not a program", named_by, name), kNamedRemedy);
     }
     auto python = Examine(*program, remembered, changed);
     if (changed && !memory.empty()) {
@@ -217,7 +218,7 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
       if (!problem) problem = python.error();
       if (!named_by.empty()) {
         problem->message = fmt::format("{} is {}: {}", named_by, name, problem->message);
-        problem->remedy = "set it to a Python that has PyTorch 2.4 or later, or leave it out";
+        problem->remedy = kNamedRemedy;
       }
       continue;
     }

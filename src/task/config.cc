@@ -111,10 +111,12 @@ Status CheckListNames(const Json& config, std::string_view what) {
   }
   for (const auto& [key, value] : config.items()) {
     if (key.size() > 40 || std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string closest = ClosestName(key, known);
-    if (closest.empty() || EditDistance(key, closest) > kTypingErrors) continue;
+    const auto meant = std::find_if(known.begin(), known.end(), [&](const std::string& name) {
+      return EditDistance(key, name) <= kTypingErrors;
+    });
+    if (meant == known.end()) continue;
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown member \"{}\"", what, key),
-                DidYouMean(key, known) + "see docs/formats/task.md");
+                fmt::format("did you mean {}? see docs/formats/task.md", *meant));
   }
   return {};
 }

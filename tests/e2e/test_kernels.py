@@ -22,8 +22,7 @@ class Kernels(CupelTest):
 
     def test_each_is_correct(self):
         self.assert_right([(kernel, *kernel.parts[-3:-1]) for kernel in ci_sample(KERNELS)],
-                          "--settings", SETTINGS,
-                          "--trials", 1, "--distributions", "normal")
+                          "--settings", SETTINGS, "--trials", 1, "--distributions", "normal")
 
     def other_settings(self, task, direction, inputs, init, shared):
         """A copy of the task with only these settings."""

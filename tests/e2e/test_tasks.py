@@ -31,7 +31,8 @@ class Tasks(CupelTest):
     def test_every_baseline_is_correct_at_its_single_settings(self):
         paths = [SOURCE / f"tasks/{task}/{direction}.cu"
                  for task, directions in DIRECTIONS.items() for direction in directions]
-        self.assert_right([(path, path.parent.name, path.stem) for path in ci_sample(paths)], "--settings", "single", "--trials", 2, "--distributions", "normal,zeros")
+        self.assert_right([(path, path.parent.name, path.stem) for path in ci_sample(paths)],
+                          "--settings", "single", "--trials", 2, "--distributions", "normal,zeros")
 
     def test_every_task_passes_the_filters(self):
         report = self.folder / "filter.json"
