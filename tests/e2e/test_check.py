@@ -3,7 +3,7 @@ import copy
 import unittest
 
 import kernels
-from support import CupelTest, codes_of
+from support import CupelTest, ci_share, codes_of
 
 
 def without_times(verdict):
@@ -47,6 +47,7 @@ class HonestKernels(CupelTest):
         self.assertIn("linear_tiled", text)
 
 
+@ci_share()
 class PlantedFaults(CupelTest):
     def judged(self, faults):
         """Judges all in one process, as thoroughly as `cupel check`. Returns the results by name."""

@@ -1,7 +1,7 @@
 """`cupel check` beyond the tolerance: kernels that are within it, but compute something else."""
 import unittest
 
-from support import CupelTest
+from support import CupelTest, ci_share
 
 # The reference computes in bfloat16, which makes the tolerance loose.
 LOOSE = """
@@ -129,6 +129,7 @@ def norm(write):
     return source(write, term="row[i] * row[i]", arguments=", double eps")
 
 
+@ci_share()
 class Equivalence(CupelTest):
     def judge(self, code, kernel, *args):
         task = self.folder / "task"

@@ -9,11 +9,12 @@ import time
 import unittest
 
 import scripted_model
-from support import CUPEL, CupelTest
+from support import CUPEL, CupelTest, ci_share
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+@ci_share()
 class Evolve(CupelTest):
     def setUp(self):
         super().setUp()

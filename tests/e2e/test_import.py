@@ -4,7 +4,7 @@ import json
 import sqlite3
 import unittest
 
-from support import CupelTest
+from support import CupelTest, ci_share
 
 PROBLEM = '''import torch
 import torch.nn as nn
@@ -74,6 +74,7 @@ FAST = ["--device", "emu", "--settings", "single", "--trials", "1", "--distribut
         "--seed", "3"]
 
 
+@ci_share()
 class ImportTest(CupelTest):
     def setUp(self):
         super().setUp()

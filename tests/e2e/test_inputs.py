@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from support import CupelTest
+from support import CupelTest, ci_share
 
 JUDGED = {"normal", "uniform", "extremes", "offset", "negative", "heavy", "constant", "zeros"}
 
@@ -108,6 +108,7 @@ def norm(affine):
                   pointers="x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>()")
 
 
+@ci_share()
 class OtherInputs(CupelTest):
     def task(self, what, name="task", drawn="torch.randn(rows, columns)", domain=None):
         folder = self.folder / name

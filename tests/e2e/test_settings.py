@@ -3,7 +3,7 @@ import json
 import shutil
 import unittest
 
-from support import SOURCE, CupelTest
+from support import CupelTest, SOURCE, ci_share
 
 LINEAR = (SOURCE / "tasks/mnist_linear/forward.cu").read_text()
 HEAD = "torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {\n"
@@ -52,6 +52,7 @@ class SettingsTest(CupelTest):
         return {s["derived"] or s["id"]: s["status"] for s in done.json["settings"]}
 
 
+@ci_share()
 class Controls(SettingsTest):
     def test_controls_reject_wrong_answers(self):
         done = self.cupel("task", "controls", "mnist_linear", "--settings", "single", "--seed", "7")
@@ -101,6 +102,7 @@ torch::Tensor unused(torch::Tensor x, torch::Tensor weights, torch::Tensor biase
         self.assertIn("zeros passes", done.json["reasons"][0]["message"])
 
 
+@ci_share()
 class DerivedSizes(SettingsTest):
     def test_honest_kernel_passes_all_derived_sizes(self):
         done = self.judge(LINEAR)
@@ -124,6 +126,7 @@ class DerivedSizes(SettingsTest):
                       done.json["reasons"][0]["message"])
 
 
+@ci_share()
 class DeclaredSizes(SettingsTest):
     def test_judges_only_declared_sizes(self):
         source = LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) == 64, "64 rows");\n')

@@ -4,11 +4,12 @@ import pathlib
 import unittest
 
 import kernels
-from support import SOURCE, CupelTest
+from support import CupelTest, SOURCE, ci_share
 
 GPU = pathlib.Path("/dev/nvidiactl").exists()
 
 
+@ci_share()
 class Verify(CupelTest):
     def record(self, source, *args, name="record.json"):
         record = self.folder / name
