@@ -83,13 +83,16 @@ Widths OfPtx(const ptx::Function& function) {
   const std::vector<emu::SharedFusion> fusions = emu::FuseSharedAccesses(function);
   for (size_t i = 0; i < function.body.size(); ++i) {
     const ptx::Instr& instr = function.body[i];
-    const bool shared = instr.Has("shared") || instr.Has("shared::cta");
-    if (!shared || (instr.op != "ld" && instr.op != "st") || fusions[i].is_member) continue;
-    const std::vector<ptx::Type> types = instr.Types();
+    const bool shared = instr.Has(ptx::Modifier::kShared) || instr.Has(ptx::Modifier::kSharedCta);
+    if (!shared || (instr.op != ptx::Opcode::kLd && instr.op != ptx::Opcode::kSt) ||
+        fusions[i].is_member)
+      continue;
+    const ptx::Types types = instr.Types();
     const int own = types.empty() ? 0 : ptx::SizeOf(types.back());
-    const int elements = instr.Has("v4") ? 4 : instr.Has("v2") ? 2 : 1;
+    const int elements = instr.Has(ptx::Modifier::kV4) ? 4 : instr.Has(ptx::Modifier::kV2) ? 2 : 1;
     const bool fused = fusions[i].bytes != 0;
-    widths.Add(instr.op == "st", fused ? fusions[i].bytes : static_cast<uint32_t>(own * elements));
+    widths.Add(instr.op == ptx::Opcode::kSt,
+               fused ? fusions[i].bytes : static_cast<uint32_t>(own * elements));
   }
   return widths;
 }

@@ -5,9 +5,11 @@ namespace cupel::emu {
 namespace {
 
 using ptx::Instr;
+using ptx::Opcode;
 
 bool EndsBlock(const Instr& instr) {
-  return instr.op == "bra" || instr.op == "brx" || instr.op == "ret" || instr.op == "exit";
+  return instr.op == Opcode::kBra || instr.op == Opcode::kBrx || instr.op == Opcode::kRet ||
+         instr.op == Opcode::kExit;
 }
 
 }  // namespace
@@ -41,8 +43,8 @@ std::vector<BasicBlock> BlocksOf(const ptx::Function& function) {
       if (block_at[instr] < blocks.size()) block.successors.push_back(block_at[instr]);
     };
     if (!EndsBlock(last) || last.guard >= 0) add(block.end);
-    if (last.op == "bra") add(static_cast<size_t>(last.operands[0].target));
-    if (last.op == "brx" && last.operands.size() == 2 &&
+    if (last.op == Opcode::kBra) add(static_cast<size_t>(last.operands[0].target));
+    if (last.op == Opcode::kBrx && last.operands.size() == 2 &&
         static_cast<size_t>(last.operands[1].target) < function.branch_table_targets.size()) {
       for (int target :
            function.branch_table_targets[static_cast<size_t>(last.operands[1].target)]) {

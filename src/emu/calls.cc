@@ -26,7 +26,7 @@ struct Uses {
 Uses UsesOf(const Function& function) {
   Uses uses;
   for (const Instr& instr : function.body) {
-    if (instr.op != "call" || instr.operands.size() < 3) {
+    if (instr.op != ptx::Opcode::kCall || instr.operands.size() < 3) {
       for (const Operand& operand : instr.operands) CollectAddressed(operand, &uses.symbols);
     } else if (instr.operands[1].kind == OperandKind::kSymbol) {
       uses.calls.insert(instr.operands[1].symbol);
@@ -121,7 +121,7 @@ bool CallsItself(const ptx::Module& module, const Function& function) {
 
 std::vector<const Function*> FunctionsToCall(const ptx::Module& module, const Function& entry) {
   bool has_calls = false;
-  for (const Instr& instr : entry.body) has_calls |= instr.op == "call";
+  for (const Instr& instr : entry.body) has_calls |= instr.op == ptx::Opcode::kCall;
   if (!has_calls) return {};
   const CallGraph graph(module);
   // `entry` may be a copy, but the call graph uses the module's own functions.

@@ -8,12 +8,14 @@
 #include "emu/basic_blocks.h"
 #include "emu/decode.h"
 #include "emu/instruction_class.h"
+#include "emu/instructions.h"
 
 namespace cupel::emu {
 namespace {
 
 using engine::InstructionClass;
 using ptx::Instr;
+using ptx::Modifier;
 
 // Clocks from an instruction to one that needs its result, measured on an H200 with
 // bench/calibrate. Local memory and constants count as loads that hit the L1.
@@ -33,15 +35,15 @@ constexpr double kGlobal = 400;  // between the latencies of the L2 and of DRAM
 
 double LatencyOf(const Instr& instr, InstructionClass kind) {
   if (IsFree(instr)) return 0;
-  if (instr.op == "match") return kMatch;
-  const bool divides = instr.op == "div" || instr.op == "rem";
+  const Latency latency = RowOf(instr.op).latency;
+  if (latency == Latency::kMatch) return kMatch;
   switch (kind) {
     case InstructionClass::kFp64:
-      return divides || instr.op == "sqrt" || instr.op == "rcp" ? kDoubleDivision : kDouble;
+      return latency != Latency::kClass ? kDoubleDivision : kDouble;
     case InstructionClass::kSpecial:
-      return instr.Has("rn") || instr.Has("rz") ? kFloatDivision : kSpecial;
+      return instr.modifiers.HasAny({Modifier::kRn, Modifier::kRz}) ? kFloatDivision : kSpecial;
     case InstructionClass::kInteger:
-      return divides ? kIntegerDivision : kArithmetic;
+      return latency == Latency::kDivision ? kIntegerDivision : kArithmetic;
     case InstructionClass::kConversion:
       return kConversion;
     case InstructionClass::kWarp:
@@ -56,8 +58,9 @@ double LatencyOf(const Instr& instr, InstructionClass kind) {
 }
 
 bool IsLoad(const Instr& instr) {
-  return instr.op == "ld" || instr.op == "ldu" || instr.op == "ldmatrix" ||
-         (instr.op == "wmma" && instr.Has("load"));
+  const MemoryUse use = RowOf(instr.op).memory;
+  return use == MemoryUse::kLoad || use == MemoryUse::kLoadRows ||
+         (use == MemoryUse::kFragment && instr.Has(Modifier::kLoad));
 }
 
 /// The end of a chain: the time until its result is available, and what that time consists of.
@@ -70,7 +73,7 @@ struct Tail {
 void Extend(const Instr& instr, bool is_result_read, Tail* tail) {
   const InstructionClass kind = ClassOf(instr);
   if ((kind == InstructionClass::kGlobal && IsLoad(instr)) ||
-      (kind == InstructionClass::kAtomic && is_result_read && !instr.Has("shared"))) {
+      (kind == InstructionClass::kAtomic && is_result_read && !instr.Has(Modifier::kShared))) {
     ++tail->loads;
     tail->total += kGlobal;
   } else if (kind == InstructionClass::kShared && IsLoad(instr)) {

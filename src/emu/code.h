@@ -73,13 +73,21 @@ struct ParameterSlot {
 /// The instruction that a micro-op comes from.
 struct Source {
   ptx::Location location;
-  uint32_t instr = 0;  // index into mnemonics
+  uint32_t statement = 0;  // index into Code::statements
+};
+
+/// What reports and checks need of an instruction of the PTX text.
+struct Statement {
+  std::string mnemonic;
+  ptx::Opcode op = ptx::Opcode::kUnknown;
+  ptx::Type type = ptx::Type::kNone;  // if the mnemonic ends with one
 };
 
 struct Code {
   std::vector<Op> ops;
-  std::vector<Source> sources;  // by Op::source
-  std::vector<std::string> mnemonics;
+  std::vector<const Entry*> entries;  // by op: the row of the handler table that it was made from
+  std::vector<Source> sources;        // by Op::source
+  std::vector<Statement> statements;
   std::vector<int32_t> branch_targets;  // of brx.idx
   /// Operands (offsets) of ops that have more operands than fit into an Op. Op::imm points here.
   std::vector<int32_t> lists;

@@ -22,7 +22,7 @@ CopyRules::CopyRules(const ptx::Function& function)
   size_t lowest = SIZE_MAX;
   for (size_t i = function.body.size(); i-- > 0;) {
     const ptx::Instr& instr = function.body[i];
-    if (instr.op == "brx") lowest = std::min(lowest, lowest_of_tables);
+    if (instr.op == ptx::Opcode::kBrx) lowest = std::min(lowest, lowest_of_tables);
     for (const ptx::Operand& operand : instr.operands) {
       if (operand.kind != ptx::OperandKind::kLabel) continue;
       const auto target = static_cast<size_t>(operand.target);
@@ -39,7 +39,8 @@ bool CopyRules::AlwaysEqual(int to, size_t origin, size_t copy) const {
   // old copy.
   for (size_t i = origin; i < copy; ++i) {
     const ptx::Instr& instr = function_.body[i];
-    if (instr.op == "bra" || instr.op == "brx" || is_target_[i + 1]) return false;
+    if (instr.op == ptx::Opcode::kBra || instr.op == ptx::Opcode::kBrx || is_target_[i + 1])
+      return false;
     const std::vector<int> reads = UseOf(instr).reads;
     if (std::find(reads.begin(), reads.end(), to) != reads.end()) return false;
   }

@@ -13,6 +13,8 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -21,12 +23,9 @@ namespace {
 
 /// The float mode that an instruction will need, estimated before it is decoded.
 FloatMode ModeHint(const Instr& instr) {
-  static const char* const neutral[] = {"ld",  "st",  "mov", "selp", "atom",
-                                        "red", "bra", "and", "or"};
-  for (const char* op : neutral) {
-    if (instr.op == op) return FloatMode::kAny;
-  }
-  if (instr.Has("ftz")) return FloatMode::kFlush;
+  const Instruction& row = RowOf(instr.op);
+  if (row.memory != MemoryUse::kNone || row.unit == Unit::kMove) return FloatMode::kAny;
+  if (instr.Has(Modifier::kFtz)) return FloatMode::kFlush;
   for (Type type : instr.Types()) {
     if (type == Type::kF32 || type == Type::kF64 || type == Type::kBF16 || type == Type::kBF16x2 ||
         type == Type::kF16 || type == Type::kF16x2) {
@@ -38,13 +37,7 @@ FloatMode ModeHint(const Instr& instr) {
 
 }  // namespace
 
-bool MaySwitch(const Instr& instr) {
-  const std::string& op = instr.op;
-  return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
-         op == "barrier" || op == "brx" || op == "elect" || op == "mma" || op == "wmma" ||
-         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix" || op == "mbarrier" ||
-         op == "@call" || op == "@printf" || op == "@assertfail";
-}
+bool MaySwitch(const Instr& instr) { return RowOf(instr.op).lanes == Lanes::kTogether; }
 
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
   auto file_of = [&](const ptx::Location& at) -> std::string_view {
@@ -87,6 +80,7 @@ bool Decoder::Fail(const std::string& what) {
 Op& Decoder::EmitEntry(const Entry& entry) {
   if (entry.mode != FloatMode::kAny) SetMode(entry.mode);
   Op& op = code_->ops.emplace_back();
+  code_->entries.push_back(&entry);
   op.full = entry.full;
   op.masked = entry.masked;
   op.dst = -1;
@@ -96,10 +90,10 @@ Op& Decoder::EmitEntry(const Entry& entry) {
   return op;
 }
 
-Op& Decoder::Emit(std::string_view key) {
-  const Entry* entry = handlers_.Find(key);
+Op& Decoder::Emit(const Form& form) {
+  const Entry* entry = handlers_.Find(form);
   if (entry == nullptr) {
-    Fail(std::string(key));
+    Fail(Name(form));
     static const Entry nothing;
     return EmitEntry(nothing);
   }
@@ -109,7 +103,7 @@ Op& Decoder::Emit(std::string_view key) {
 void Decoder::SetMode(FloatMode mode) {
   if (mode == FloatMode::kAny || mode == mode_) return;
   mode_ = mode;
-  Emit("@mode").imm = mode == FloatMode::kFlush ? kFlushMode : kIeeeMode;
+  Emit(Micro::kMode).imm = mode == FloatMode::kFlush ? kFlushMode : kIeeeMode;
 }
 
 /// Makes `op` the terminator that accounts for the basic block.
@@ -122,17 +116,17 @@ void Decoder::FinishBlock(Op& op) {
 /// Emits checks before an instruction that reads registers that may be undefined. Copies are not
 /// checked, because compilers also copy values that no later path uses.
 void Decoder::CheckDefined(const Instr& instr) {
-  if (instr.op == "mov" || instr.op == "selp") return;
+  if (instr.op == Opcode::kMov || instr.op == Opcode::kSelp) return;
   for (int reg : UseOf(instr).reads) {
     const int slot = defined_slot_[static_cast<size_t>(reg)];
-    if (slot >= 0 && reg != instr.guard) Emit("@checkdefined").src[0] = slot;
+    if (slot >= 0 && reg != instr.guard) Emit(Micro::kCheckDefined).src[0] = slot;
   }
 }
 
 void Decoder::NoteDefined(const Instr& instr) {
   for (int reg : UseOf(instr).writes) {
     const int slot = defined_slot_[static_cast<size_t>(reg)];
-    if (slot >= 0) Emit("@define").dst = slot;
+    if (slot >= 0) Emit(Micro::kDefine).dst = slot;
   }
 }
 
@@ -143,73 +137,116 @@ void Decoder::EmitUnguarded(const Instr& instr) {
 }
 
 void Decoder::EmitDefined(const Instr& instr) {
-  if (EmitRare(instr) || EmitFlow(instr) || failed_) return;
-  static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
-      {"ld", &Decoder::EmitAccess},
-      {"ldu", &Decoder::EmitAccess},
-      {"st", &Decoder::EmitAccess},
-      {"atom", &Decoder::EmitAtomic},
-      {"red", &Decoder::EmitAtomic},
-      {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},
-      {"setp", &Decoder::EmitSetp},
-      {"set", &Decoder::EmitSet},
-      {"shfl", &Decoder::EmitWarpLevel},
-      {"vote", &Decoder::EmitWarpLevel},
-      {"match", &Decoder::EmitWarpLevel},
-      {"redux", &Decoder::EmitWarpLevel},
-      {"activemask", &Decoder::EmitWarpLevel},
-      {"mma", &Decoder::EmitMatrix},
-      {"wmma", &Decoder::EmitMatrix},
-      {"ldmatrix", &Decoder::EmitMatrix},
-      {"stmatrix", &Decoder::EmitMatrix},
-      {"movmatrix", &Decoder::EmitMatrix},
-      {"cp", &Decoder::EmitAsync},
-      {"mbarrier", &Decoder::EmitMemoryBarrier},
-      {"@call", &Decoder::EmitCall},
-      {"@printf", &Decoder::EmitReport},
-      {"@assertfail", &Decoder::EmitReport}};
-  if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
+  if (!instr.unknown.empty()) {
+    Fail(instr.Mnemonic());
+  } else if (instr.Has(Modifier::kL2CacheHint) && instr.op != Opcode::kCp) {
+    EmitWithoutHint(instr);
+  } else if (instr.Has(Modifier::kCc)) {
     EmitCarry(instr);
-    return;
+  } else {
+    EmitRow(instr);
   }
-  const auto form = forms.find(instr.op);
-  if (form != forms.end()) {
-    (this->*form->second)(instr);
-    return;
+}
+
+/// Calls the function that the instruction's row names.
+bool Decoder::EmitRow(const Instr& instr) {
+  switch (RowOf(instr.op).decode) {
+    case Decode::kUnsupported:
+      return Fail(instr.Mnemonic());
+    case Decode::kTable:
+      return EmitTable(instr, CanonicalForm(instr)) || Fail(instr.Mnemonic());
+    case Decode::kAccess:
+      return EmitAccess(instr);
+    case Decode::kAtomic:
+      return EmitAtomic(instr);
+    case Decode::kMov:
+      return EmitMov(instr);
+    case Decode::kCvta:
+      return EmitCvta(instr);
+    case Decode::kSetp:
+      return EmitSetp(instr);
+    case Decode::kSet:
+      return EmitSet(instr);
+    case Decode::kCarry:
+      return EmitCarry(instr);
+    case Decode::kChoose:
+      return EmitChoose(instr);
+    case Decode::kBranch:
+      return EmitBranch(instr);
+    case Decode::kIndexedBranch:
+      return EmitIndexedBranch(instr);
+    case Decode::kExit:
+      return EmitExit();
+    case Decode::kReturn:
+      return EmitReturn();
+    case Decode::kTrap:
+      Emit(Micro::kTrap);
+      return true;
+    case Decode::kBarrier:
+      return EmitBarrier(instr);
+    case Decode::kFence:
+      return EmitFence(instr);
+    case Decode::kHint:
+      return true;
+    case Decode::kPolicy:
+      return EmitPolicy(instr);
+    case Decode::kElect:
+      return EmitElect(instr);
+    case Decode::kCluster:
+      return EmitCluster(instr);
+    case Decode::kShuffle:
+      return EmitShuffle(instr);
+    case Decode::kWarpLevel:
+      return EmitWarpLevel(instr);
+    case Decode::kProduct:
+      return EmitProduct(instr);
+    case Decode::kFragment:
+      return EmitFragment(instr);
+    case Decode::kMatrixRows:
+      return EmitMatrixRows(instr);
+    case Decode::kMatrixMove:
+      return EmitMatrixMove(instr);
+    case Decode::kAsync:
+      return EmitAsync(instr);
+    case Decode::kMemoryBarrier:
+      return EmitMemoryBarrier(instr);
+    case Decode::kCallOutOfLine:
+      return EmitCall(instr);
+    case Decode::kReport:
+      return EmitReport(instr);
   }
-  if (!EmitTable(instr, CanonicalKey(instr))) Fail(instr.Mnemonic());
+  return false;
 }
 
 void Decoder::EmitGuarded(const Instr& instr) {
   const int predicate = register_slot_[static_cast<size_t>(instr.guard)];
   const uint32_t flip = instr.guard_negated ? kFullMask : 0;
-  if (instr.op == "ret" || instr.op == "exit") {
+  if (instr.op == Opcode::kRet || instr.op == Opcode::kExit) {
     SetMode(default_mode_);
-    Op& op = Emit("@exitif");
+    Op& op = Emit(Micro::kExitIf);
     op.src[0] = predicate;
     op.aux = flip;
     FinishBlock(op);
     return;
   }
-  if (MaySwitch(instr) || instr.op == "trap") {
+  if (MaySwitch(instr) || instr.op == Opcode::kTrap) {
     // Jump over the instruction, so that the lanes join again after it.
     SetMode(default_mode_);
-    Op& branch = Emit("@branch");
+    Op& branch = Emit(Micro::kBranch);
     branch.src[0] = predicate;
     branch.aux = ~flip;
     FinishBlock(branch);
     const size_t at = code_->ops.size() - 1;
     EmitUnguarded(instr);
     SetMode(default_mode_);
-    FinishBlock(Emit("@fall"));
+    FinishBlock(Emit(Micro::kFall));
     code_->ops[at].target = static_cast<int32_t>(code_->ops.size());
-    Emit("@merge");
+    Emit(Micro::kMerge);
     return;
   }
   SetMode(ModeHint(instr));
   const FloatMode mode = mode_;
-  Op& guard = Emit("@guard");
+  Op& guard = Emit(Micro::kGuard);
   guard.src[0] = predicate;
   guard.aux = flip;
   const size_t at = code_->ops.size() - 1;
@@ -219,7 +256,7 @@ void Decoder::EmitGuarded(const Instr& instr) {
 }
 
 void Decoder::NoteInstruction(const Instr& instr) {
-  const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
+  const bool is_branch = (instr.op == Opcode::kBra && instr.guard >= 0) || instr.op == Opcode::kBrx;
   code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
                                  is_branch, IsFree(instr), IsRetried(instr),
                                  TensorOperations(instr)});
@@ -230,9 +267,9 @@ void Decoder::EmitInstr(const Instr& instr) {
   ++block_count_;
   if (aliased_[static_cast<size_t>(current_)]) return NoteDefined(instr);
   if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
-    Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
+    Emit(Micro::kCheckDefined).src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
   }
-  if (instr.op == "bra") {
+  if (instr.op == Opcode::kBra) {
     EmitBranch(instr);
   } else if (instr.guard >= 0) {
     EmitGuarded(instr);
@@ -245,10 +282,10 @@ void Decoder::EmitInstr(const Instr& instr) {
 void Decoder::EmitStart() {
   label_at_[static_cast<size_t>(inlined_.entry)] = 1;
   const int zero = SharedConstant(SlotKind::kWord, 0);
-  Op& clear = Emit("mov.b32");
+  Op& clear = Emit(Form(Opcode::kMov, {Modifier::kB32}));
   clear.dst = stack_pointer_;
   for (int32_t& src : clear.src) src = zero;
-  Op& jump = Emit("@jump");
+  Op& jump = Emit(Micro::kJump);
   jump.target = inlined_.entry;
   jumps_.push_back(static_cast<int>(code_->ops.size()) - 1);
 }
@@ -272,9 +309,9 @@ void Decoder::EmitBody() {
   for (size_t i = 0; i <= count && !failed_; ++i) {
     if (label_at_[i] != 0) {
       SetMode(default_mode_);
-      FinishBlock(Emit("@fall"));
+      FinishBlock(Emit(Micro::kFall));
       op_at_[i] = static_cast<int>(code_->ops.size());
-      Emit("@merge");
+      Emit(Micro::kMerge);
     }
     current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
     if (i == count) break;
@@ -283,14 +320,14 @@ void Decoder::EmitBody() {
     code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
   SetMode(default_mode_);
-  FinishBlock(Emit("@exit"));
+  FinishBlock(Emit(Micro::kExit));
 }
 
 /// Checks the operands of branches, which the analyses before EmitBody rely on.
 bool Decoder::CheckBranches() {
   for (size_t i = 0; i < function_.body.size(); ++i) {
     const Instr& instr = function_.body[i];
-    if (instr.op != "bra") continue;
+    if (instr.op != Opcode::kBra) continue;
     current_ = static_cast<int>(i);
     const bool right = instr.operands.size() == 1 && instr.operands[0].kind == OperandKind::kLabel;
     if (!right) return Fail(instr.Mnemonic() + " with these operands");
@@ -309,19 +346,15 @@ void Decoder::Resolve() {
     const uint64_t address = AddressOfFunction(module_, called.function->name).value_or(0);
     code_->functions[address] = op_at_[static_cast<size_t>(called.begin)];
   }
-  const Entry* up = handlers_.Find("shfl.up");
-  const Entry* down = handlers_.Find("shfl.down");
-  const Entry* butterfly = handlers_.Find("shfl.bfly");
-  const Entry* index = handlers_.Find("shfl.idx");
   auto offset = [&](int32_t slot) {
     return slot < 0 ? -1 : slots_[static_cast<size_t>(slot)].offset;
   };
-  for (Op& op : code_->ops) {
+  for (size_t i = 0; i < code_->ops.size(); ++i) {
+    Op& op = code_->ops[i];
     op.dst = offset(op.dst);
     for (int32_t& src : op.src) src = offset(src);
-    if (op.full == up->full || op.full == down->full || op.full == butterfly->full ||
-        op.full == index->full) {
-      op.imm = offset(static_cast<int32_t>(op.imm));
+    if (code_->entries[i]->form.opcode == Opcode::kShfl) {
+      op.imm = offset(static_cast<int32_t>(op.imm));  // the slot of the predicate
     }
   }
 }
@@ -353,10 +386,19 @@ void Decoder::ResolveLists() {
 /// True if only `st` instructions write to global memory.
 bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
-    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch") ||
-                       (instr.op == "wmma" && instr.Has("load")) ||
-                       (instr.op == "cp" && instr.Has("async") && !instr.Has("bulk"));
-    return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
+    if (ClassOf(instr) != engine::InstructionClass::kGlobal) return true;
+    switch (RowOf(instr.op).memory) {
+      case MemoryUse::kLoad:
+      case MemoryUse::kStore:
+      case MemoryUse::kPrefetch:
+        return true;
+      case MemoryUse::kFragment:
+        return instr.Has(Modifier::kLoad);
+      case MemoryUse::kCopy:
+        return instr.Has(Modifier::kAsync) && !instr.Has(Modifier::kBulk);
+      default:
+        return false;
+    }
   });
 }
 
@@ -379,8 +421,10 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
     return;
   }
   for (const Instr& instr : function_.body) {
-    code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->mnemonics.size())});
-    code_->mnemonics.push_back(instr.Mnemonic());
+    code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->statements.size())});
+    const bool bare = instr.modifiers.empty();
+    code_->statements.push_back(
+        {instr.Mnemonic(), instr.op, bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back())});
   }
   NumberLines();
   code_->shared_granule_shift = GranuleShift(function_, MemorySpace::kShared);

@@ -2,9 +2,9 @@
 // (inline_calls.cc), assigns slots to registers (registers.cc), and turns instructions into
 // micro-ops (decode_*.cc).
 //
-// Arithmetic instructions need no code here: their mnemonic is the key of a handler, and the
-// handler's entry lists its operands. Only instructions that need several ops or have special
-// operands have code.
+// The row of an opcode (instructions.h) names the function that emits its micro-ops. Arithmetic
+// instructions need no code here: their mnemonic is the name of a handler, and the handler's entry
+// lists its operands. Only instructions that need several ops or have special operands have code.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -64,6 +64,9 @@ struct SourceLine {
 };
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location);
 
+/// The form of an instruction's handler. Equivalent spellings have the same form.
+Form CanonicalForm(const ptx::Instr& instr);
+
 class Decoder {
  public:
   Decoder(const ptx::Module& module, const HandlerTable& handlers);
@@ -105,11 +108,13 @@ class Decoder {
   void EmitInstr(const ptx::Instr& instr);
   void EmitGuarded(const ptx::Instr& instr);
   void EmitUnguarded(const ptx::Instr& instr);
-  Op& Emit(std::string_view key);
+  Op& Emit(const Form& form);
+  Op& Emit(Micro micro) { return Emit(Form(micro, {})); }
   Op& EmitEntry(const Entry& entry);
   void SetMode(FloatMode mode);
   bool Fail(const std::string& what);
   void EmitDefined(const ptx::Instr& instr);
+  bool EmitRow(const ptx::Instr& instr);
   void CheckDefined(const ptx::Instr& instr);
   void NoteDefined(const ptx::Instr& instr);
   void FinishBlock(Op& op);
@@ -119,16 +124,15 @@ class Decoder {
   void ResolveLists();
 
   // decode_forms.cc
-  bool EmitTable(const ptx::Instr& instr, const std::string& key);
+  bool EmitTable(const ptx::Instr& instr, const Form& form);
   bool EmitMov(const ptx::Instr& instr);
   bool EmitCvta(const ptx::Instr& instr);
   bool EmitSetp(const ptx::Instr& instr);
   bool EmitSet(const ptx::Instr& instr);
   bool EmitCarry(const ptx::Instr& instr);
   bool EmitPacked(const ptx::Operand& dst, const ptx::Operand& src, ptx::Type type);
-  int EmitCompare(const ptx::Instr& instr, const std::string& tail, const ptx::Operand& a,
-                  const ptx::Operand& b, ptx::Type type);
-  std::string CanonicalKey(const ptx::Instr& instr) const;
+  int EmitCompare(const ptx::Instr& instr, Micro part, ptx::Type type);
+  bool EmitChoose(const ptx::Instr& instr);
 
   // decode_memory.cc
   bool EmitAccess(const ptx::Instr& instr);
@@ -138,13 +142,18 @@ class Decoder {
   bool SpaceOf(const ptx::Instr& instr, const ptx::Operand& address, MemorySpace* space);
 
   // decode_flow.cc
-  bool EmitFlow(const ptx::Instr& instr);
   bool EmitBranch(const ptx::Instr& instr);
+  bool EmitIndexedBranch(const ptx::Instr& instr);
+  bool EmitExit();
   bool EmitBarrier(const ptx::Instr& instr);
+  bool EmitBlockBarrier(const ptx::Instr& instr);
+  bool EmitFence(const ptx::Instr& instr);
+  bool EmitShuffle(const ptx::Instr& instr);
   bool EmitWarpLevel(const ptx::Instr& instr);
 
   // decode_matrix.cc
-  bool EmitMatrix(const ptx::Instr& instr);
+  bool BeginMatrix(const ptx::Instr& instr);
+  bool EmitMatrixMove(const ptx::Instr& instr);
   bool EmitProduct(const ptx::Instr& instr);
   bool EmitFragment(const ptx::Instr& instr);
   bool EmitMatrixRows(const ptx::Instr& instr);
@@ -161,14 +170,15 @@ class Decoder {
   bool EmitReport(const ptx::Instr& instr);
 
   // decode_rare.cc
-  bool EmitRare(const ptx::Instr& instr);
+  void EmitWithoutHint(const ptx::Instr& instr);
+  bool EmitPolicy(const ptx::Instr& instr);
   void EmitAlignmentCheck(const ptx::Operand& address, uint32_t bytes, bool store);
   bool EmitWideAccess(const ptx::Instr& instr);
   bool EmitVectorAtomic(const ptx::Instr& instr);
-  bool EmitThree(const ptx::Instr& instr);
   bool EmitElect(const ptx::Instr& instr);
   bool EmitCopyTo(const ptx::Operand& to, int from, SlotKind kind);
   bool EmitCluster(const ptx::Instr& instr);
+  bool EmitClusterBarrier(const ptx::Instr& instr);
 
   // decode_async.cc
   bool EmitAsync(const ptx::Instr& instr);

@@ -5,6 +5,7 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -21,9 +22,10 @@ bool IsPredicate(const ptx::Function& function, const Operand& operand) {
 /// cp.async.{ca,cg}.shared.global [to], [from], bytes[, source bytes | ignore][, cache policy]
 bool Decoder::EmitCopyAsync(const Instr& instr) {
   size_t operands = instr.operands.size();
-  if (instr.Has("L2::cache_hint")) --operands;
-  const bool known = (instr.Has("shared") || instr.Has("shared::cta")) && instr.Has("global") &&
-                     (instr.Has("ca") || instr.Has("cg"));
+  if (instr.Has(Modifier::kL2CacheHint)) --operands;
+  const bool known = (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta)) &&
+                     instr.Has(Modifier::kGlobal) &&
+                     (instr.Has(Modifier::kCa) || instr.Has(Modifier::kCg));
   if (!known || operands < 3 || operands > 4 || instr.operands[2].kind != OperandKind::kImmediate) {
     return Fail(instr.Mnemonic());
   }
@@ -42,7 +44,7 @@ bool Decoder::EmitCopyAsync(const Instr& instr) {
     }
   }
   if (to_displacement != static_cast<int32_t>(to_displacement)) return Fail(instr.Mnemonic());
-  Op& op = Emit("@cp.async");
+  Op& op = Emit(Micro::kCpAsync);
   op.src[0] = to;
   op.src[1] = from;
   op.src[2] = length;
@@ -60,16 +62,17 @@ bool Decoder::EmitCopyAsync(const Instr& instr) {
 }
 
 bool Decoder::EmitAsync(const Instr& instr) {
-  if (!instr.Has("async") || instr.Has("reduce")) return Fail(instr.Mnemonic());
-  if (instr.Has("bulk")) return EmitBulk(instr);
-  if (instr.Has("mbarrier")) return EmitArriveAfterCopies(instr);
-  if (instr.Has("commit_group")) {
-    Emit("@cp.async.commit");
-  } else if (instr.Has("wait_group") && instr.operands.size() == 1) {
+  if (instr.Has(Modifier::kPrefetch)) return true;  // no effect on results
+  if (!instr.Has(Modifier::kAsync) || instr.Has(Modifier::kReduce)) return Fail(instr.Mnemonic());
+  if (instr.Has(Modifier::kBulk)) return EmitBulk(instr);
+  if (instr.Has(Modifier::kMbarrier)) return EmitArriveAfterCopies(instr);
+  if (instr.Has(Modifier::kCommitGroup)) {
+    Emit(Micro::kCpAsyncCommit);
+  } else if (instr.Has(Modifier::kWaitGroup) && instr.operands.size() == 1) {
     const int pending = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
-    Emit("@cp.async.wait").src[0] = pending;
-  } else if (instr.Has("wait_all")) {
-    Emit("@cp.async.wait");
+    Emit(Micro::kCpAsyncWait).src[0] = pending;
+  } else if (instr.Has(Modifier::kWaitAll)) {
+    Emit(Micro::kCpAsyncWait);
   } else {
     return EmitCopyAsync(instr);
   }

@@ -6,6 +6,7 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -31,7 +32,7 @@ bool Decoder::EmitArgument(const CallSite::Piece& piece, bool to_callee) {
   const auto frame = static_cast<int64_t>(frame_bytes_[static_cast<size_t>(CurrentFrame())]);
   const auto mine = static_cast<int64_t>(place->second.offset);
   const int64_t theirs = frame + piece.offset;
-  Op& op = Emit("@copylocal");
+  Op& op = Emit(Micro::kCopyLocal);
   op.src[0] = stack_pointer_;
   op.imm = to_callee ? mine : theirs;
   op.target = static_cast<int32_t>(to_callee ? theirs : mine);
@@ -66,7 +67,7 @@ std::vector<int> Decoder::SlotsToSave() {
   return list;
 }
 
-/// @call index[, address]
+/// call index[, address]
 bool Decoder::EmitCall(const Instr& instr) {
   SetMode(default_mode_);
   const CallSite& site = inlined_.calls[instr.operands[0].bits];
@@ -75,7 +76,7 @@ bool Decoder::EmitCall(const Instr& instr) {
     if (!EmitArgument(piece, true)) return false;
   }
   const std::vector<int> saved = SlotsToSave();
-  Op& op = Emit("@call");
+  Op& op = Emit(Micro::kCall);
   op.src[0] = stack_pointer_;
   op.src[1] = address;
   op.aux = frame_bytes_[static_cast<size_t>(CurrentFrame())];
@@ -85,7 +86,7 @@ bool Decoder::EmitCall(const Instr& instr) {
   }
   SetList(saved);
   FinishBlock(code_->ops.back());
-  Emit("@merge");  // returning lanes join here
+  Emit(Micro::kMerge);  // returning lanes join here
   for (const CallSite::Piece& piece : site.results) {
     if (!EmitArgument(piece, false)) return false;
   }
@@ -94,13 +95,13 @@ bool Decoder::EmitCall(const Instr& instr) {
 
 bool Decoder::EmitReturn() {
   SetMode(default_mode_);
-  Op& op = Emit("@return");
+  Op& op = Emit(Micro::kReturn);
   op.src[0] = stack_pointer_;
   FinishBlock(op);
   return true;
 }
 
-/// @printf and @assertfail: the operands are the variables that hold the parameters.
+/// printf and assertfail: the operands are the variables that hold the parameters.
 bool Decoder::EmitReport(const Instr& instr) {
   std::vector<int> list;
   for (const Operand& operand : instr.operands) {
@@ -111,7 +112,7 @@ bool Decoder::EmitReport(const Instr& instr) {
     list.push_back(-1 - static_cast<int>(place->second.offset));
   }
   const int pointer = CurrentFrame() > 0 ? stack_pointer_ : SharedConstant(SlotKind::kWord, 0);
-  Op& op = Emit(instr.op);
+  Op& op = Emit(instr.op == Opcode::kPrintf ? Micro::kPrintf : Micro::kAssertFail);
   op.src[0] = pointer;
   SetList(list);
   return !failed_;

@@ -1,4 +1,4 @@
-// Control flow, synchronisation, and instructions that have no effect in the emulator.
+// Control flow and synchronisation.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -8,6 +8,9 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Modifiers;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -17,11 +20,11 @@ bool Decoder::EmitBranch(const Instr& instr) {
   SetMode(default_mode_);
   const int target = instr.operands[0].target;
   if (instr.guard < 0) {
-    Op& op = Emit("@jump");
+    Op& op = Emit(Micro::kJump);
     op.target = target;
     FinishBlock(op);
   } else {
-    Op& op = Emit("@branch");
+    Op& op = Emit(Micro::kBranch);
     op.src[0] = register_slot_[static_cast<size_t>(instr.guard)];
     op.aux = instr.guard_negated ? kFullMask : 0;
     op.target = target;
@@ -31,10 +34,53 @@ bool Decoder::EmitBranch(const Instr& instr) {
   return true;
 }
 
-/// bar[rier][.cta].{sync,arrive,red}[.aligned] …
-bool Decoder::EmitBarrier(const Instr& instr) {
+bool Decoder::EmitExit() {
   SetMode(default_mode_);
-  const bool reduces = instr.Has("red");
+  FinishBlock(Emit(Micro::kExit));
+  return true;
+}
+
+/// brx.idx index, table
+bool Decoder::EmitIndexedBranch(const Instr& instr) {
+  const size_t table =
+      static_cast<size_t>(instr.operands.size() == 2 ? instr.operands[1].target : -1);
+  if (table >= function_.branch_table_targets.size()) return Fail(instr.Mnemonic());
+  SetMode(default_mode_);
+  const int index = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
+  Op& op = Emit(Micro::kIndexedBranch);
+  op.src[0] = index;
+  op.imm = static_cast<int64_t>(code_->branch_targets.size());
+  const std::vector<int>& targets = function_.branch_table_targets[table];
+  op.aux = static_cast<uint32_t>(targets.size());
+  code_->branch_targets.insert(code_->branch_targets.end(), targets.begin(), targets.end());
+  FinishBlock(op);
+  return true;
+}
+
+/// membar and fence. Execution is sequentially consistent, so only the race checks use fences, and
+/// those between proxies and of mbarrier.init have no effect.
+bool Decoder::EmitFence(const Instr& instr) {
+  const bool orders_proxies = instr.modifiers.HasAny(
+      {Modifier::kProxy, Modifier::kProxyAsync, Modifier::kProxyAlias, Modifier::kProxyAsyncGeneric,
+       Modifier::kProxyTensormapGeneric, Modifier::kMbarrierInit});
+  if (!orders_proxies) Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
+  return true;
+}
+
+bool Decoder::EmitBarrier(const Instr& instr) {
+  if (instr.Has(Modifier::kCluster)) return EmitClusterBarrier(instr);
+  if (!instr.Has(Modifier::kWarp)) return EmitBlockBarrier(instr);
+  if (instr.operands.size() != 1) return Fail(instr.Mnemonic());
+  SetMode(default_mode_);
+  const int members = Read(instr.operands[0], SlotKind::kWord, Type::kB32);
+  Emit(Micro::kSyncWarp).src[3] = members;
+  return true;
+}
+
+/// bar[rier][.cta].{sync,arrive,red}[.aligned] …
+bool Decoder::EmitBlockBarrier(const Instr& instr) {
+  SetMode(default_mode_);
+  const bool reduces = instr.Has(Modifier::kRed);
   std::vector<Operand> operands = instr.operands;
   Operand destination;
   if (reduces) {
@@ -42,18 +88,19 @@ bool Decoder::EmitBarrier(const Instr& instr) {
     destination = operands.front();
     operands.erase(operands.begin());
   }
-  uint32_t aux = instr.Has("arrive") ? kBarrierArriveOnly : 0;
-  if (instr.op == "bar" || instr.Has("aligned")) aux |= kBarrierAligned;
+  uint32_t aux = instr.Has(Modifier::kArrive) ? kBarrierArriveOnly : 0;
+  if (instr.op == Opcode::kBar || instr.Has(Modifier::kAligned)) aux |= kBarrierAligned;
   int predicate = -1;
   bool negated = false;
   int dst = -1;
   if (reduces) {
-    aux |= instr.Has("popc") ? kBarrierPopc : (instr.Has("and") ? kBarrierAnd : kBarrierOr);
+    aux |= instr.Has(Modifier::kPopc) ? kBarrierPopc
+                                      : (instr.Has(Modifier::kAnd) ? kBarrierAnd : kBarrierOr);
     negated = operands.back().negated;
     operands.back().negated = false;
     predicate = Read(operands.back(), SlotKind::kPredicate, Type::kPred);
     operands.pop_back();
-    const SlotKind kind = instr.Has("popc") ? SlotKind::kWord : SlotKind::kPredicate;
+    const SlotKind kind = instr.Has(Modifier::kPopc) ? SlotKind::kWord : SlotKind::kPredicate;
     if (destination.kind != OperandKind::kRegister || KindOf(destination.reg) != kind) {
       return Fail(instr.Mnemonic());
     }
@@ -62,7 +109,7 @@ bool Decoder::EmitBarrier(const Instr& instr) {
   if (operands.empty() || operands.size() > 2) return Fail(instr.Mnemonic());
   const int id = Read(operands[0], SlotKind::kWord, Type::kU32);
   const int threads = operands.size() == 2 ? Read(operands[1], SlotKind::kWord, Type::kU32) : -1;
-  Op& op = Emit("@barrier");
+  Op& op = Emit(Micro::kBarrier);
   op.dst = dst;
   op.src[0] = id;
   op.src[1] = threads;
@@ -72,114 +119,55 @@ bool Decoder::EmitBarrier(const Instr& instr) {
   return !failed_;
 }
 
-/// shfl, vote, match, redux, activemask: passes operands in the order that the handlers expect.
-bool Decoder::EmitWarpLevel(const Instr& instr) {
-  const bool complete = instr.Has("sync") && instr.operands.size() > 1 && !instr.Types().empty();
-  if (instr.op != "activemask" && !complete) return Fail(instr.Mnemonic());
+/// shfl.sync.mode.b32 d[|p], a, b, c, members
+bool Decoder::EmitShuffle(const Instr& instr) {
+  Modifiers mode;
+  for (const Modifier modifier : instr.modifiers) {
+    if (Modifiers{Modifier::kUp, Modifier::kDown, Modifier::kBfly, Modifier::kIdx}.Has(modifier)) {
+      mode.Add(modifier);
+    }
+  }
+  if (!instr.Has(Modifier::kSync) || instr.operands.size() != 5 || mode.size() != 1) {
+    return Fail(instr.Mnemonic());
+  }
   SetMode(default_mode_);
-  if (instr.op == "shfl") {
-    if (instr.operands.size() != 5) return Fail(instr.Mnemonic());
-    const Operand& to = instr.operands[0];
-    const bool pair = to.kind == OperandKind::kPair;
-    const Operand& value = pair ? to.elements[0] : to;
-    std::array<int, 4> slots{};
-    for (size_t i = 0; i < 4; ++i)
-      slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kB32);
-    const int dst = Write(value, SlotKind::kWord);
-    const int predicate = pair ? Write(to.elements[1], SlotKind::kPredicate) : -1;
-    std::string mode;
-    for (const char* name : {"up", "down", "bfly", "idx"}) {
-      if (instr.Has(name)) mode = name;
-    }
-    Op& op = Emit("shfl." + mode);
-    op.dst = dst;
-    for (size_t i = 0; i < 4; ++i) op.src[i] = slots[i];
-    op.imm = predicate;
-    FinishWrite(value, dst, SlotKind::kWord, false);
-    return !failed_;
+  const Operand& to = instr.operands[0];
+  const bool pair = to.kind == OperandKind::kPair;
+  const Operand& value = pair ? to.elements[0] : to;
+  std::array<int, 4> slots{};
+  for (size_t i = 0; i < 4; ++i) {
+    slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kB32);
   }
-  if (instr.op == "match" && instr.operands[0].kind == OperandKind::kPair) {
-    const Operand& to = instr.operands[0];
-    Instr first = instr;  // mask and predicate have separate handlers
-    first.operands[0] = to.elements[0];
-    if (to.elements[0].kind != OperandKind::kSink &&
-        !EmitTable(first, "match.all." + std::string(ptx::Name(instr.Types().back())))) {
-      return Fail(instr.Mnemonic());
-    }
-    first.operands[0] = to.elements[1];
-    return EmitTable(first, "match.all.pred." + std::string(ptx::Name(instr.Types().back()))) ||
-           Fail(instr.Mnemonic());
-  }
-  std::string key = instr.op;
-  for (const std::string& modifier : instr.modifiers) {
-    if (modifier != "sync") key += "." + modifier;
-  }
-  return EmitTable(instr, key) || Fail(instr.Mnemonic());
+  const int dst = Write(value, SlotKind::kWord);
+  const int predicate = pair ? Write(to.elements[1], SlotKind::kPredicate) : -1;
+  Op& op = Emit(Form(Opcode::kShfl, mode));
+  op.dst = dst;
+  for (size_t i = 0; i < 4; ++i) op.src[i] = slots[i];
+  op.imm = predicate;
+  FinishWrite(value, dst, SlotKind::kWord, false);
+  return !failed_;
 }
 
-/// Returns true if the instruction is one of these, even if decoding it failed.
-bool Decoder::EmitFlow(const Instr& instr) {
-  const std::string& op = instr.op;
-  if (op == "ret" || op == "exit") {
-    SetMode(default_mode_);
-    FinishBlock(Emit("@exit"));
-    return true;
-  }
-  if (op == "trap" || op == "brkpt") {
-    Emit("@trap");
-    return true;
-  }
-  if (op == "membar" || op == "fence" || op == "nanosleep" || op == "prefetch" ||
-      op == "prefetchu" || op == "pmevent" || op == "applypriority" || op == "discard") {
-    if (instr.Has("proxy") || instr.Mnemonic().find("proxy") != std::string::npos ||
-        instr.Has("mbarrier_init") || op == "discard") {
-      Fail(instr.Mnemonic());
+/// vote, match, redux, activemask: passes operands in the order that the handlers expect.
+bool Decoder::EmitWarpLevel(const Instr& instr) {
+  const bool complete =
+      instr.Has(Modifier::kSync) && instr.operands.size() > 1 && !instr.Types().empty();
+  if (instr.op != Opcode::kActivemask && !complete) return Fail(instr.Mnemonic());
+  SetMode(default_mode_);
+  Form form(instr.op, instr.modifiers);
+  form.modifiers.Erase(Modifier::kSync);
+  if (instr.op == Opcode::kMatch && instr.operands[0].kind == OperandKind::kPair) {
+    const Operand& to = instr.operands[0];
+    Instr part = instr;  // mask and predicate have separate handlers
+    part.operands[0] = to.elements[0];
+    if (to.elements[0].kind != OperandKind::kSink && !EmitTable(part, form)) {
+      return Fail(instr.Mnemonic());
     }
-    // Execution is sequentially consistent. Only the race checks use fences.
-    if (op == "membar" || op == "fence") {
-      Emit("@fence").aux = instr.Has("cta") ? 0 : 1;
-    }
-    return true;
+    part.operands[0] = to.elements[1];
+    form.modifiers = {Modifier::kAll, Modifier::kPred, instr.modifiers.back()};
+    return EmitTable(part, form) || Fail(instr.Mnemonic());
   }
-  if (op == "bar" || op == "barrier") {
-    if (instr.Has("cluster")) {
-      Fail(instr.Mnemonic());
-    } else if (instr.Has("warp")) {
-      if (instr.operands.size() != 1) {
-        Fail(instr.Mnemonic());
-        return true;
-      }
-      SetMode(default_mode_);
-      const int members = Read(instr.operands[0], SlotKind::kWord, Type::kB32);
-      Emit("@syncwarp").src[3] = members;
-    } else {
-      EmitBarrier(instr);
-    }
-    return true;
-  }
-  if (op == "brx") {
-    const size_t table =
-        static_cast<size_t>(instr.operands.size() == 2 ? instr.operands[1].target : -1);
-    if (table >= function_.branch_table_targets.size()) {
-      Fail(instr.Mnemonic());
-      return true;
-    }
-    SetMode(default_mode_);
-    const int index = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
-    Op& brx = Emit("@brx");
-    brx.src[0] = index;
-    brx.imm = static_cast<int64_t>(code_->branch_targets.size());
-    const std::vector<int>& targets = function_.branch_table_targets[table];
-    brx.aux = static_cast<uint32_t>(targets.size());
-    code_->branch_targets.insert(code_->branch_targets.end(), targets.begin(), targets.end());
-    FinishBlock(brx);
-    return true;
-  }
-  if (op == "@return") {
-    EmitReturn();
-    return true;
-  }
-  return false;
+  return EmitTable(instr, form) || Fail(instr.Mnemonic());
 }
 
 }  // namespace cupel::emu

@@ -1,7 +1,6 @@
 // mma, wmma, ldmatrix, stmatrix and movmatrix. Operands are listed in the block order of matrix.h.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "emu/decode.h"
@@ -10,44 +9,56 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
 namespace {
 
-std::optional<MatrixType> MatrixTypeOf(std::string_view name) {
-  static const std::map<std::string_view, MatrixType> types = {
-      {"f16", MatrixType::kF16},   {"bf16", MatrixType::kBF16}, {"tf32", MatrixType::kTF32},
-      {"f32", MatrixType::kF32},   {"f64", MatrixType::kF64},   {"e4m3", MatrixType::kE4M3},
-      {"e5m2", MatrixType::kE5M2}, {"s8", MatrixType::kS8},     {"u8", MatrixType::kU8},
-      {"s4", MatrixType::kS4},     {"u4", MatrixType::kU4},     {"b1", MatrixType::kB1},
-      {"s32", MatrixType::kS32},   {"b16", MatrixType::kF16},   {"b8", MatrixType::kU8}};
-  const auto found = types.find(name);
-  if (found == types.end()) return std::nullopt;
-  return found->second;
+std::optional<MatrixType> MatrixTypeOf(Type type) {
+  switch (type) {
+    case Type::kF16:
+    case Type::kB16:
+      return MatrixType::kF16;
+    case Type::kBF16:
+      return MatrixType::kBF16;
+    case Type::kTF32:
+      return MatrixType::kTF32;
+    case Type::kF32:
+      return MatrixType::kF32;
+    case Type::kF64:
+      return MatrixType::kF64;
+    case Type::kE4M3:
+      return MatrixType::kE4M3;
+    case Type::kE5M2:
+      return MatrixType::kE5M2;
+    case Type::kS8:
+      return MatrixType::kS8;
+    case Type::kU8:
+    case Type::kB8:
+      return MatrixType::kU8;
+    case Type::kS4:
+      return MatrixType::kS4;
+    case Type::kU4:
+      return MatrixType::kU4;
+    case Type::kB1:
+      return MatrixType::kB1;
+    case Type::kS32:
+      return MatrixType::kS32;
+    default:
+      return std::nullopt;
+  }
 }
 
-/// "m16n8k16", in elements.
-struct Extent {
-  uint32_t m = 0, n = 0, k = 0;
-};
-std::optional<Extent> ExtentOf(const Instr& instr) {
-  for (const std::string& modifier : instr.modifiers) {
-    Extent extent;
-    const char* at = modifier.data();
-    const char* end = at + modifier.size();
-    auto number = [&](char letter, uint32_t* value) {
-      if (at == end || *at != letter) return false;
-      const auto [next, error] = std::from_chars(at + 1, end, *value);
-      at = next;
-      return error == std::errc() && *value <= 256;
-    };
-    if (number('m', &extent.m) && number('n', &extent.n) && number('k', &extent.k) && at == end) {
-      return extent;
-    }
+/// The shape, if all its numbers are at most 256.
+std::optional<ptx::Shape> ExtentOf(const Instr& instr) {
+  const ptx::Shape& shape = instr.shape;
+  if (!instr.Has(Modifier::kShape) || std::max({shape.m, shape.n, shape.k}) > 256) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return shape;
 }
 
 /// The number of elements in a line of a block.
@@ -97,14 +108,15 @@ SlotKind SlotOf(MatrixType type) {
 
 /// Gets the shape and types of mma and wmma.mma. Returns false if they are unsupported.
 bool DescribeProduct(const Instr& instr, ProductShape* shape) {
-  const std::optional<Extent> extent = ExtentOf(instr);
+  const std::optional<ptx::Shape> extent = ExtentOf(instr);
   std::vector<MatrixType> types;
-  for (const std::string& modifier : instr.modifiers) {
-    if (const std::optional<MatrixType> type = MatrixTypeOf(modifier)) types.push_back(*type);
-    if (modifier == "sp" || modifier.starts_with("sp::") || modifier.starts_with("kind::") ||
-        modifier == "block_scale") {
-      return false;
-    }
+  for (const Type type : instr.Types()) {
+    if (const std::optional<MatrixType> found = MatrixTypeOf(type)) types.push_back(*found);
+  }
+  if (instr.modifiers.HasAny({Modifier::kSp, Modifier::kSpOrderedMetadata, Modifier::kBlockScale,
+                              Modifier::kKindF8f6f4, Modifier::kKindMxf8f6f4, Modifier::kKindMxf4,
+                              Modifier::kKindMxf4nvf4})) {
+    return false;
   }
   if (!extent || (types.size() != 4 && types.size() != 2)) return false;
   // wmma of f16 names only the types of the accumulators d and c.
@@ -118,11 +130,12 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
   shape->m = extent->m / 8;
   shape->n = extent->n / 8;
   shape->k = DepthBlocks(extent->k, BitsOf(shape->a));
-  shape->saturates = instr.Has("satfinite");
-  shape->is_and = instr.Has("and");
-  const bool is_mma = instr.op == "mma";
-  if (is_mma && (!instr.Has("row") || !instr.Has("col") || instr.Has("rz") || instr.Has("rm") ||
-                 instr.Has("rp"))) {
+  shape->saturates = instr.Has(Modifier::kSatfinite);
+  shape->is_and = instr.Has(Modifier::kAnd);
+  const bool is_mma = instr.op == Opcode::kMma;
+  if (is_mma &&
+      (!instr.Has(Modifier::kRow) || !instr.Has(Modifier::kCol) || instr.Has(Modifier::kRz) ||
+       instr.Has(Modifier::kRm) || instr.Has(Modifier::kRp))) {
     return false;
   }
   // The buffers of the handlers limit the size (ops_matrix.inc). b1 elements are not expanded.
@@ -134,7 +147,7 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
          shape->m <= 4 && shape->n >= 1 && shape->n <= 4 && shape->k >= 1 && shape->k <= 4;
 }
 
-const char* ProductKey(const ProductShape& shape) {
+Micro ProductOp(const ProductShape& shape) {
   const bool integers = shape.c == MatrixType::kS32 && shape.d == MatrixType::kS32;
   const bool doubles = shape.c == MatrixType::kF64 && shape.d == MatrixType::kF64;
   const auto is_float = [](MatrixType type) {
@@ -142,22 +155,22 @@ const char* ProductKey(const ProductShape& shape) {
   };
   switch (shape.a) {
     case MatrixType::kB1:
-      return integers ? "@mma.bits" : nullptr;
+      return integers ? Micro::kMmaBits : Micro::kNone;
     case MatrixType::kS8:
     case MatrixType::kU8:
     case MatrixType::kS4:
     case MatrixType::kU4:
-      return integers ? "@mma.integer" : nullptr;
+      return integers ? Micro::kMmaInteger : Micro::kNone;
     case MatrixType::kF64:
-      return doubles ? "@mma.double" : nullptr;
+      return doubles ? Micro::kMmaDouble : Micro::kNone;
     case MatrixType::kF16:
     case MatrixType::kBF16:
     case MatrixType::kTF32:
     case MatrixType::kE4M3:
     case MatrixType::kE5M2:
-      return is_float(shape.c) && is_float(shape.d) ? "@mma.float" : nullptr;
+      return is_float(shape.c) && is_float(shape.d) ? Micro::kMmaFloat : Micro::kNone;
     default:
-      return nullptr;
+      return Micro::kNone;
   }
 }
 
@@ -187,9 +200,10 @@ std::vector<int> Decoder::FragmentSlots(const std::vector<Operand>& registers,
 /// mma and wmma.mma: d, a, b, c
 bool Decoder::EmitProduct(const Instr& instr) {
   ProductShape shape;
+  if (!BeginMatrix(instr)) return false;
   if (instr.operands.size() != 4 || !DescribeProduct(instr, &shape)) return Fail(instr.Mnemonic());
-  const char* key = ProductKey(shape);
-  if (key == nullptr) return Fail(instr.Mnemonic());
+  const Micro micro = ProductOp(shape);
+  if (micro == Micro::kNone) return Fail(instr.Mnemonic());
   std::vector<int> list;
   auto add = [&](size_t operand, char role, uint32_t lines, uint32_t columns, MatrixType type) {
     const bool sums = role == 'c' || role == 'd';
@@ -198,14 +212,14 @@ bool Decoder::EmitProduct(const Instr& instr) {
     const std::vector<int> found =
         FragmentSlots(registers, OrderOf(role, lines, columns, slots), SlotOf(type), role == 'd');
     list.insert(list.end(), found.begin(), found.end());
-    const bool exact = sums || instr.op == "mma";
+    const bool exact = sums || instr.op == Opcode::kMma;
     return !found.empty() && (!exact || registers.size() == found.size());
   };
   if (!add(1, 'a', shape.m, shape.k, shape.a) || !add(2, 'b', shape.n, shape.k, shape.b) ||
       !add(3, 'c', shape.m, shape.n, shape.c) || !add(0, 'd', shape.m, shape.n, shape.d)) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
-  Op& op = Emit(key);
+  Op& op = Emit(micro);
   op.flops = shape.Pack();
   SetList(list);
   return !failed_;
@@ -213,13 +227,15 @@ bool Decoder::EmitProduct(const Instr& instr) {
 
 /// wmma.{load.{a,b,c},store.d}.sync.aligned.layout.shape[.space].type r, [p][, stride]
 bool Decoder::EmitFragment(const Instr& instr) {
-  const bool store = instr.Has("store");
-  const std::optional<Extent> extent = ExtentOf(instr);
-  const std::optional<MatrixType> type = MatrixTypeOf(instr.modifiers.back());
+  if (instr.Has(Modifier::kMma)) return EmitProduct(instr);
+  if (!BeginMatrix(instr)) return false;
+  const bool store = instr.Has(Modifier::kStore);
+  const std::optional<ptx::Shape> extent = ExtentOf(instr);
+  const std::optional<MatrixType> type = MatrixTypeOf(ptx::TypeOf(instr.modifiers.back()));
   char role = store ? 'd' : 0;
-  for (const char* name : {"a", "b", "c"}) {
-    if (!store && instr.Has(name)) role = *name;
-  }
+  if (!store && instr.Has(Modifier::kA)) role = 'a';
+  if (!store && instr.Has(Modifier::kB)) role = 'b';
+  if (!store && instr.Has(Modifier::kC)) role = 'c';
   if (instr.operands.size() < 2 || !extent || !type || role == 0) return Fail(instr.Mnemonic());
   const bool sums = role == 'c' || role == 'd';
   const bool is_sum = *type == MatrixType::kF16 || *type == MatrixType::kF32 ||
@@ -232,7 +248,7 @@ bool Decoder::EmitFragment(const Instr& instr) {
   shape.lines = (role == 'b' ? extent->n : extent->m) / 8;
   shape.columns = sums ? extent->n / 8 : DepthBlocks(extent->k, shape.bits);
   shape.elements = sums ? 2 : (shape.bits == 64 ? 1 : 32 / shape.bits);
-  shape.contiguous = instr.Has("row") != (role == 'b');
+  shape.contiguous = instr.Has(Modifier::kRow) != (role == 'b');
   if (shape.lines == 0 || shape.lines > 4 || shape.columns == 0 || shape.columns > 4 ||
       (shape.bits < 8 && !shape.contiguous)) {
     return Fail(instr.Mnemonic());
@@ -252,7 +268,7 @@ bool Decoder::EmitFragment(const Instr& instr) {
   const int base = AddressSlot(address, access.space, &displacement);
   // Without a stride, the matrix is packed.
   const uint32_t packed =
-      sums ? (instr.Has("row") ? extent->n : extent->m)
+      sums ? (instr.Has(Modifier::kRow) ? extent->n : extent->m)
            : (shape.contiguous ? extent->k : (role == 'a' ? extent->m : extent->n));
   const int stride = instr.operands.size() > 2
                          ? Read(instr.operands[2], SlotKind::kWord, Type::kU32)
@@ -265,7 +281,7 @@ bool Decoder::EmitFragment(const Instr& instr) {
   if (list.empty() || displacement != static_cast<int32_t>(displacement)) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
-  Op& op = Emit("@fragment");
+  Op& op = Emit(Micro::kFragment);
   op.src[0] = base;
   op.src[1] = stride;
   op.target = static_cast<int32_t>(displacement);
@@ -277,7 +293,7 @@ bool Decoder::EmitFragment(const Instr& instr) {
   for (size_t i = order.size(); i < registers.size() && !store; ++i) {
     const int from = Read(registers[i % order.size()], kind, Type::kB32);
     const int to = Write(registers[i], kind);
-    Op& copy = Emit("mov.b32");
+    Op& copy = Emit(Form(Opcode::kMov, {Modifier::kB32}));
     copy.dst = to;
     copy.src[0] = from;
     for (size_t s = 1; s < 4; ++s) copy.src[s] = from;
@@ -287,9 +303,10 @@ bool Decoder::EmitFragment(const Instr& instr) {
 
 /// {ld,st}matrix.sync.aligned.m8n8.{x1,x2,x4}[.trans][.shared].b16
 bool Decoder::EmitMatrixRows(const Instr& instr) {
-  const bool store = instr.op == "stmatrix";
-  const uint32_t matrices = instr.Has("x4") ? 4 : (instr.Has("x2") ? 2 : 1);
-  if (instr.operands.size() != 2 || !instr.Has("m8n8") || !instr.Has("b16")) {
+  if (!BeginMatrix(instr)) return false;
+  const bool store = instr.op == Opcode::kStmatrix;
+  const uint32_t matrices = instr.Has(Modifier::kX4) ? 4 : (instr.Has(Modifier::kX2) ? 2 : 1);
+  if (instr.operands.size() != 2 || !instr.Has(Modifier::kM8n8) || !instr.Has(Modifier::kB16)) {
     return Fail(instr.Mnemonic());
   }
   const Operand& address = instr.operands[store ? 0 : 1];
@@ -308,25 +325,26 @@ bool Decoder::EmitMatrixRows(const Instr& instr) {
       displacement != static_cast<int32_t>(displacement)) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
-  Op& op = Emit("@matrixrows");
+  Op& op = Emit(Micro::kMatrixRows);
   op.src[0] = base;
   op.target = static_cast<int32_t>(displacement);
   op.aux = access.Pack();
-  op.flops = matrices | (instr.Has("trans") ? 8u : 0u);
+  op.flops = matrices | (instr.Has(Modifier::kTrans) ? 8u : 0u);
   op.count = code_->hints++;
   SetList(list);
   return !failed_;
 }
 
-bool Decoder::EmitMatrix(const Instr& instr) {
+/// movmatrix.sync.aligned.m8n8.trans.b16
+bool Decoder::EmitMatrixMove(const Instr& instr) {
+  return BeginMatrix(instr) && (EmitTable(instr, CanonicalForm(instr)) || Fail(instr.Mnemonic()));
+}
+
+/// All of these need the whole warp.
+bool Decoder::BeginMatrix(const Instr& instr) {
   SetMode(default_mode_);  // lanes may have to wait
-  if (!instr.Has("sync") || !instr.Has("aligned")) return Fail(instr.Mnemonic());
-  if (instr.op == "mma") return EmitProduct(instr);
-  if (instr.op == "movmatrix") {
-    return EmitTable(instr, CanonicalKey(instr)) || Fail(instr.Mnemonic());
-  }
-  if (instr.op == "wmma") return instr.Has("mma") ? EmitProduct(instr) : EmitFragment(instr);
-  return EmitMatrixRows(instr);
+  const bool together = instr.Has(Modifier::kSync) && instr.Has(Modifier::kAligned);
+  return together || Fail(instr.Mnemonic());
 }
 
 }  // namespace cupel::emu

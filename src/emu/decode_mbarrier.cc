@@ -6,6 +6,8 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -31,11 +33,11 @@ bool Decoder::BarrierAddress(const Instr& instr, size_t operand, int* slot, int3
 bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
   const bool returns = instr.operands[0].kind != OperandKind::kAddress;
   const size_t at = returns ? 1 : 0;
-  uint32_t flags = instr.Has("arrive_drop") ? kMbarrierDrop : 0;
+  uint32_t flags = instr.Has(Modifier::kArriveDrop) ? kMbarrierDrop : 0;
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, at, &base, &displacement, &flags)) return false;
-  const bool expects = instr.Has("expect_tx");
+  const bool expects = instr.Has(Modifier::kExpectTx);
   if (instr.operands.size() > at + 2 || (expects && instr.operands.size() != at + 2)) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
@@ -44,7 +46,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
                          : -1;
   const bool wanted = returns && instr.operands[0].kind != OperandKind::kSink;
   const int dst = wanted ? Write(instr.operands[0], SlotKind::kDouble) : -1;
-  Op& op = Emit("@mbarrier.arrive");
+  Op& op = Emit(Micro::kMbarrierArrive);
   op.dst = dst;
   op.src[0] = base;
   op.src[1] = expects ? -1 : number;
@@ -58,7 +60,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
 /// {test,try}_wait[.parity] p, [barrier], state or parity[, time]
 bool Decoder::EmitMemoryBarrierWait(const Instr& instr) {
   if (instr.operands.size() < 3) return Fail(instr.Mnemonic());
-  uint32_t flags = instr.Has("parity") ? kMbarrierParity : 0;
+  uint32_t flags = instr.Has(Modifier::kParity) ? kMbarrierParity : 0;
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, 1, &base, &displacement, &flags)) return false;
@@ -66,7 +68,7 @@ bool Decoder::EmitMemoryBarrierWait(const Instr& instr) {
   const int phase = Read(instr.operands[2], parity ? SlotKind::kWord : SlotKind::kDouble,
                          parity ? Type::kU32 : Type::kB64);
   const int dst = Write(instr.operands[0], SlotKind::kPredicate);
-  Op& op = Emit("@mbarrier.wait");
+  Op& op = Emit(Micro::kMbarrierWait);
   op.dst = dst;
   op.src[0] = base;
   op.src[1] = phase;
@@ -78,30 +80,33 @@ bool Decoder::EmitMemoryBarrierWait(const Instr& instr) {
 bool Decoder::EmitMemoryBarrier(const Instr& instr) {
   SetMode(default_mode_);  // a wait may end the warp's turn
   if (instr.operands.empty()) return Fail(instr.Mnemonic());
-  if (instr.Has("test_wait") || instr.Has("try_wait")) return EmitMemoryBarrierWait(instr);
-  if (instr.Has("arrive") || instr.Has("arrive_drop")) return EmitMemoryBarrierArrive(instr);
-  if (instr.Has("pending_count") && instr.operands.size() == 2) {
+  if (instr.Has(Modifier::kTestWait) || instr.Has(Modifier::kTryWait))
+    return EmitMemoryBarrierWait(instr);
+  if (instr.Has(Modifier::kArrive) || instr.Has(Modifier::kArriveDrop))
+    return EmitMemoryBarrierArrive(instr);
+  if (instr.Has(Modifier::kPendingCount) && instr.operands.size() == 2) {
     const int state = Read(instr.operands[1], SlotKind::kDouble, Type::kB64);
     const int dst = Write(instr.operands[0], SlotKind::kWord);
-    Op& op = Emit("@mbarrier.pending");
+    Op& op = Emit(Micro::kMbarrierPending);
     op.dst = dst;
     op.src[0] = state;
     FinishWrite(instr.operands[0], dst, SlotKind::kWord, false);
     return !failed_;
   }
-  uint32_t flags = instr.Has("complete_tx") ? kMbarrierComplete : 0;
+  uint32_t flags = instr.Has(Modifier::kCompleteTx) ? kMbarrierComplete : 0;
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, 0, &base, &displacement, &flags)) return false;
-  const char* key = nullptr;
-  if (instr.Has("init")) key = "@mbarrier.init";
-  if (instr.Has("expect_tx") || instr.Has("complete_tx")) key = "@mbarrier.expect";
-  const bool invalidates = instr.Has("inval");
-  if ((key == nullptr) != invalidates || instr.operands.size() != (invalidates ? 1u : 2u)) {
+  Micro micro = Micro::kNone;
+  if (instr.Has(Modifier::kInit)) micro = Micro::kMbarrierInit;
+  if (instr.Has(Modifier::kExpectTx) || instr.Has(Modifier::kCompleteTx))
+    micro = Micro::kMbarrierExpect;
+  const bool invalidates = instr.Has(Modifier::kInval);
+  if ((micro == Micro::kNone) != invalidates || instr.operands.size() != (invalidates ? 1u : 2u)) {
     return Fail(instr.Mnemonic());
   }
   const int number = invalidates ? -1 : Read(instr.operands[1], SlotKind::kWord, Type::kU32);
-  Op& op = Emit(invalidates ? "@mbarrier.inval" : key);
+  Op& op = Emit(invalidates ? Micro::kMbarrierInval : micro);
   op.src[0] = base;
   op.src[1] = number;
   op.target = displacement;
@@ -111,14 +116,14 @@ bool Decoder::EmitMemoryBarrier(const Instr& instr) {
 
 /// cp.async.mbarrier.arrive[.noinc] [barrier]
 bool Decoder::EmitArriveAfterCopies(const Instr& instr) {
-  uint32_t flags = instr.Has("noinc") ? kMbarrierNoIncrement : 0;
+  uint32_t flags = instr.Has(Modifier::kNoinc) ? kMbarrierNoIncrement : 0;
   int base = -1;
   int32_t displacement = 0;
-  if (!instr.Has("arrive") || instr.operands.size() != 1 ||
+  if (!instr.Has(Modifier::kArrive) || instr.operands.size() != 1 ||
       !BarrierAddress(instr, 0, &base, &displacement, &flags)) {
     return Fail(instr.Mnemonic());
   }
-  Op& op = Emit("@cp.async.arrive");
+  Op& op = Emit(Micro::kCpAsyncArrive);
   op.src[0] = base;
   op.target = displacement;
   op.aux = flags;
@@ -128,15 +133,18 @@ bool Decoder::EmitArriveAfterCopies(const Instr& instr) {
 /// cp.async.bulk.to.from… [to], [from], bytes[, [barrier]][, cache policy]
 bool Decoder::EmitBulkCopy(const Instr& instr) {
   std::vector<bool> shared;  // for each space, in order
-  for (const std::string& modifier : instr.modifiers) {
-    if (modifier.starts_with("shared")) shared.push_back(true);
-    if (modifier == "global") shared.push_back(false);
+  for (const Modifier modifier : instr.modifiers) {
+    if (modifier == Modifier::kShared || modifier == Modifier::kSharedCta ||
+        modifier == Modifier::kSharedCluster) {
+      shared.push_back(true);
+    }
+    if (modifier == Modifier::kGlobal) shared.push_back(false);
   }
-  const bool reports = instr.Has("mbarrier::complete_tx::bytes");
-  const size_t operands = (reports ? 4u : 3u) + (instr.Has("L2::cache_hint") ? 1u : 0u);
+  const bool reports = instr.Has(Modifier::kMbarrierCompleteTxBytes);
+  const size_t operands = (reports ? 4u : 3u) + (instr.Has(Modifier::kL2CacheHint) ? 1u : 0u);
   const bool known = shared.size() == 2 && shared[0] != shared[1] && shared[0] == reports &&
-                     reports != instr.Has("bulk_group") && !instr.Has("tensor") &&
-                     !instr.Has("multicast::cluster") && !instr.Has("cp_mask");
+                     reports != instr.Has(Modifier::kBulkGroup) && !instr.Has(Modifier::kTensor) &&
+                     !instr.Has(Modifier::kMulticastCluster) && !instr.Has(Modifier::kCpMask);
   if (!known || instr.operands.size() != operands) return Fail(instr.Mnemonic());
   auto address = [&](size_t operand, MemorySpace space) {
     int64_t displacement = 0;
@@ -146,7 +154,7 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
     const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
     const int sum = Temporary(kind);
     const int constant = SharedConstant(kind, static_cast<uint64_t>(displacement));
-    Op& add = Emit(wide ? "add.u64" : "add.u32");
+    Op& add = Emit(Form(Opcode::kAdd, {wide ? Modifier::kU64 : Modifier::kU32}));
     add.dst = sum;
     add.src[0] = base;
     add.src[1] = constant;
@@ -156,7 +164,7 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
   const int in_global = address(shared[0] ? 1 : 0, MemorySpace::kGlobal);
   const int bytes = Read(instr.operands[2], SlotKind::kWord, Type::kU32);
   const int barrier = reports ? address(3, MemorySpace::kShared) : -1;
-  Op& op = Emit("@bulk");
+  Op& op = Emit(Micro::kBulk);
   op.src[0] = in_shared;
   op.src[1] = in_global;
   op.src[2] = bytes;
@@ -171,13 +179,13 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
 }
 
 bool Decoder::EmitBulk(const Instr& instr) {
-  if (instr.Has("commit_group")) {
-    Emit("@bulk.commit");
+  if (instr.Has(Modifier::kCommitGroup)) {
+    Emit(Micro::kBulkCommit);
     return !failed_;
   }
-  if (instr.Has("wait_group") && instr.operands.size() == 1) {
+  if (instr.Has(Modifier::kWaitGroup) && instr.operands.size() == 1) {
     const int pending = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
-    Emit("@bulk.wait").src[0] = pending;
+    Emit(Micro::kBulkWait).src[0] = pending;
     return !failed_;
   }
   return EmitBulkCopy(instr);

@@ -7,6 +7,8 @@
 namespace cupel::emu {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Space;
@@ -64,6 +66,13 @@ const std::map<std::string, Special, std::less<>>& Specials() {
   return table;
 }
 
+/// The conversion of a value of the other width to `kind`.
+Form WidthChange(SlotKind kind, bool is_signed) {
+  if (kind == SlotKind::kWord) return Form(Opcode::kCvt, {Modifier::kU32, Modifier::kU64});
+  if (is_signed) return Form(Opcode::kCvt, {Modifier::kS64, Modifier::kS32});
+  return Form(Opcode::kCvt, {Modifier::kU64, Modifier::kU32});
+}
+
 }  // namespace
 
 int Decoder::ReadRegister(int reg, SlotKind kind, Type type) {
@@ -74,11 +83,8 @@ int Decoder::ReadRegister(int reg, SlotKind kind, Type type) {
     Fail("an operand that mixes predicates and values");
     return slot;
   }
-  // Convert between narrow and wide values.
-  const char* key =
-      kind == SlotKind::kWord ? "cvt.u32.u64" : (IsSigned(type) ? "cvt.s64.s32" : "cvt.u64.u32");
   const int temporary = Temporary(kind);
-  Op& op = Emit(key);
+  Op& op = Emit(WidthChange(kind, IsSigned(type)));
   op.src[0] = slot;
   op.dst = temporary;
   return temporary;
@@ -111,13 +117,13 @@ int Decoder::ReadSymbol(const Operand& operand, SlotKind kind) {
     const uint64_t offset = local->second.offset + static_cast<uint64_t>(operand.offset);
     const int pointer = Temporary(SlotKind::kWord);
     const int displacement = SharedConstant(SlotKind::kWord, offset);
-    Op& add = Emit("add.u32");
+    Op& add = Emit(Form(Opcode::kAdd, {Modifier::kU32}));
     add.dst = pointer;
     add.src[0] = stack_pointer_;
     add.src[1] = displacement;
     if (kind == SlotKind::kWord) return pointer;
     const int wide = Temporary(kind);
-    Op& extend = Emit("cvt.u64.u32");
+    Op& extend = Emit(Form(Opcode::kCvt, {Modifier::kU64, Modifier::kU32}));
     extend.src[0] = pointer;
     extend.dst = wide;
     return wide;
@@ -147,7 +153,7 @@ int Decoder::ReadSpecial(const std::string& name, SlotKind kind) {
   const int slot = SpecialSlotOf(found->second);
   if (kind == SlotKind::kWord) return slot;
   const int temporary = Temporary(kind);
-  Op& op = Emit("cvt.u64.u32");
+  Op& op = Emit(Form(Opcode::kCvt, {Modifier::kU64, Modifier::kU32}));
   op.src[0] = slot;
   op.dst = temporary;
   return temporary;
@@ -159,7 +165,7 @@ int Decoder::Read(const Operand& operand, SlotKind kind, Type type) {
       const int slot = ReadRegister(operand.reg, kind, type);
       if (!operand.negated) return slot;
       const int temporary = Temporary(SlotKind::kPredicate);
-      Op& op = Emit("not.pred");
+      Op& op = Emit(Form(Opcode::kNot, {Modifier::kPred}));
       op.src[0] = op.src[1] = slot;
       op.dst = temporary;
       return temporary;
@@ -193,8 +199,7 @@ void Decoder::FinishWrite(const Operand& operand, int slot, SlotKind kind, bool 
     Fail("a destination that mixes predicates and values");
     return;
   }
-  Op& op =
-      Emit(want == SlotKind::kWord ? "cvt.u32.u64" : (is_signed ? "cvt.s64.s32" : "cvt.u64.u32"));
+  Op& op = Emit(WidthChange(want, is_signed));
   op.src[0] = slot;
   op.dst = register_slot_[static_cast<size_t>(operand.reg)];
 }

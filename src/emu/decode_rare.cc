@@ -1,6 +1,5 @@
 // Instructions that are split into others or have no effect on results: wide and vector accesses,
-// min and max of three operands, hints to caches and to the hardware scheduler, and clusters of one
-// block.
+// min and max of three operands, cache policies, and clusters of one block.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -10,18 +9,13 @@
 namespace cupel::emu {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
 namespace {
-
-bool Mentions(const Instr& instr, std::string_view word) {
-  for (const std::string& modifier : instr.modifiers) {
-    if (modifier.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
 
 /// `count` elements of a vector operand, starting at `first`.
 Operand PartOf(const Operand& vector, size_t first, size_t count) {
@@ -43,7 +37,7 @@ bool SameRegister(const Operand& a, const Operand& b) {
 void Decoder::EmitAlignmentCheck(const Operand& address, uint32_t bytes, bool store) {
   int64_t displacement = 0;
   const int base = AddressSlot(address, MemorySpace::kGlobal, &displacement);
-  Op& op = Emit("@aligned");
+  Op& op = Emit(Micro::kAligned);
   op.src[0] = base;
   op.imm = displacement;
   op.flops = bytes;
@@ -54,9 +48,9 @@ void Decoder::EmitAlignmentCheck(const Operand& address, uint32_t bytes, bool st
 
 /// ld and st of eight elements, as two accesses of four elements.
 bool Decoder::EmitWideAccess(const Instr& instr) {
-  const bool store = instr.op == "st";
-  const std::vector<Type> types = instr.Types();
-  if (instr.operands.size() < 2 || types.empty() || !instr.Has("global")) {
+  const bool store = instr.op == Opcode::kSt;
+  const ptx::Types types = instr.Types();
+  if (instr.operands.size() < 2 || types.empty() || !instr.Has(Modifier::kGlobal)) {
     return Fail(instr.Mnemonic());
   }
   const Operand& value = instr.operands[store ? 1 : 0];
@@ -66,9 +60,7 @@ bool Decoder::EmitWideAccess(const Instr& instr) {
   }
   EmitAlignmentCheck(instr.operands[store ? 0 : 1], 8 * bytes, store);
   Instr half = instr;
-  for (std::string& modifier : half.modifiers) {
-    if (modifier == "v8") modifier = "v4";
-  }
+  half.modifiers.Replace(Modifier::kV8, Modifier::kV4);
   for (size_t part = 0; part < 2; ++part) {
     half.operands[store ? 1 : 0] = PartOf(value, 4 * part, 4);
     half.operands[store ? 0 : 1].offset =
@@ -80,21 +72,22 @@ bool Decoder::EmitWideAccess(const Instr& instr) {
 
 /// atom and red of vectors: PTX promises atomicity of the elements only.
 bool Decoder::EmitVectorAtomic(const Instr& instr) {
-  const bool returns = instr.op == "atom";
+  const bool returns = instr.op == Opcode::kAtom;
   const size_t first = returns ? 1 : 0;
-  const std::vector<Type> types = instr.Types();
+  const ptx::Types types = instr.Types();
   if (types.empty() || instr.operands.size() < first + 2) return Fail(instr.Mnemonic());
   const Operand& value = instr.operands[first + 1];
   const size_t count = value.elements.size();
   const auto bytes = static_cast<uint32_t>(ptx::SizeOf(types.back()));
   if (value.kind != OperandKind::kVector || (count != 2 && count != 4 && count != 8) ||
-      !instr.Has("global") || (returns && instr.operands[0].elements.size() != count)) {
+      !instr.Has(Modifier::kGlobal) || (returns && instr.operands[0].elements.size() != count)) {
     return Fail(instr.Mnemonic());
   }
   EmitAlignmentCheck(instr.operands[first], static_cast<uint32_t>(count) * bytes, true);
   Instr one = instr;
-  std::erase_if(one.modifiers,
-                [](const std::string& m) { return m == "v2" || m == "v4" || m == "v8"; });
+  for (const Modifier vector : {Modifier::kV2, Modifier::kV4, Modifier::kV8}) {
+    one.modifiers.Erase(vector);
+  }
   for (size_t i = 0; i < count; ++i) {
     if (returns) {
       for (size_t j = i + 1; j < count; ++j) {
@@ -112,12 +105,13 @@ bool Decoder::EmitVectorAtomic(const Instr& instr) {
   return true;
 }
 
-/// min and max of three operands.
-bool Decoder::EmitThree(const Instr& instr) {
-  const std::vector<Type> types = instr.Types();
-  if (types.size() != 1 || types[0] != Type::kF32) return Fail(instr.Mnemonic());
-  const std::string key = CanonicalKey(instr);
-  if (handlers_.Find(key) == nullptr) return Fail(instr.Mnemonic());
+/// min and max of two or three operands.
+bool Decoder::EmitChoose(const Instr& instr) {
+  const Form form = CanonicalForm(instr);
+  if (instr.operands.size() != 4) return EmitTable(instr, form) || Fail(instr.Mnemonic());
+  if (instr.Types() != ptx::Types{Type::kF32} || handlers_.Find(form) == nullptr) {
+    return Fail(instr.Mnemonic());
+  }
   std::array<int, 3> slots{};
   for (size_t i = 0; i < 3; ++i) {
     slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kF32);
@@ -125,7 +119,7 @@ bool Decoder::EmitThree(const Instr& instr) {
   const int partial = Temporary(SlotKind::kWord);
   const int dst = Write(instr.operands[0], SlotKind::kWord);
   auto emit = [&](int to, int a, int b) {
-    Op& op = Emit(key);
+    Op& op = Emit(form);
     op.dst = to;
     op.src[0] = a;
     op.src[1] = op.src[2] = op.src[3] = b;
@@ -146,7 +140,7 @@ bool Decoder::EmitElect(const Instr& instr) {
   const int mask = Read(instr.operands[1], SlotKind::kWord, Type::kB32);
   const int leader = Write(to.elements[0], SlotKind::kWord);
   const int predicate = Write(to.elements[1], SlotKind::kPredicate);
-  Op& op = Emit("@elect");
+  Op& op = Emit(Micro::kElect);
   op.src[1] = mask;
   op.dst = leader;
   op.src[2] = predicate;
@@ -157,7 +151,7 @@ bool Decoder::EmitElect(const Instr& instr) {
 /// Emits a copy of slot `from` to a register.
 bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
   const int dst = Write(to, kind);
-  Op& op = Emit(kind == SlotKind::kDouble ? "mov.b64" : "mov.b32");
+  Op& op = Emit(Form(Opcode::kMov, {kind == SlotKind::kDouble ? Modifier::kB64 : Modifier::kB32}));
   op.dst = dst;
   for (int32_t& src : op.src) src = from;
   FinishWrite(to, dst, kind, false);
@@ -166,67 +160,48 @@ bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
 
 /// Clusters of several blocks are not supported, so shared::cluster is the block's own memory.
 bool Decoder::EmitCluster(const Instr& instr) {
-  const std::vector<Type> types = instr.Types();
+  const ptx::Types types = instr.Types();
   const bool wide = !types.empty() && ptx::SizeOf(types.back()) == 8;
   const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
-  if (instr.op == "mapa" && instr.operands.size() == 3) {
+  if (instr.op == Opcode::kMapa && instr.operands.size() == 3) {
     return EmitCopyTo(instr.operands[0],
                       Read(instr.operands[1], kind, wide ? Type::kU64 : Type::kU32), kind);
   }
-  if (instr.op == "getctarank" && instr.operands.size() == 2) {
+  if (instr.op == Opcode::kGetctarank && instr.operands.size() == 2) {
     return EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kWord, 0), SlotKind::kWord);
   }
-  // barrier.cluster: an arrival alone orders nothing, so the whole barrier can happen at the wait.
+  return Fail(instr.Mnemonic());
+}
+
+/// barrier.cluster: an arrival alone orders nothing, so the whole barrier can happen at the wait.
+bool Decoder::EmitClusterBarrier(const Instr& instr) {
   if (!instr.operands.empty()) return Fail(instr.Mnemonic());
-  if (instr.Has("arrive")) return true;
-  if (!instr.Has("wait")) return Fail(instr.Mnemonic());
+  if (instr.Has(Modifier::kArrive)) return true;
+  if (!instr.Has(Modifier::kWait)) return Fail(instr.Mnemonic());
   SetMode(default_mode_);
   const int id = SharedConstant(SlotKind::kWord, kClusterBarrier);
-  Op& op = Emit("@barrier");
+  Op& op = Emit(Micro::kBarrier);
   op.src[0] = id;
-  op.aux = kBarrierCluster | (instr.Has("aligned") ? kBarrierAligned : 0);
+  op.aux = kBarrierCluster | (instr.Has(Modifier::kAligned) ? kBarrierAligned : 0);
   return true;
 }
 
-/// Returns true if the instruction is one of these, even if decoding it failed.
-bool Decoder::EmitRare(const Instr& instr) {
-  const std::string& op = instr.op;
-  // Hints, and instructions that order memory operations, which are always in order here.
-  if (op == "griddepcontrol" || op == "setmaxnreg" || op == "discard" ||
-      (op == "fence" && (Mentions(instr, "proxy") || instr.Has("mbarrier_init"))) ||
-      (op == "cp" && instr.Has("prefetch"))) {
-    return true;
+/// createpolicy: policies have no effect.
+bool Decoder::EmitPolicy(const Instr& instr) {
+  if (instr.operands.empty()) return Fail(instr.Mnemonic());
+  return EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kDouble, 0), SlotKind::kDouble);
+}
+
+/// The cache policy of .L2::cache_hint is the last operand.
+void Decoder::EmitWithoutHint(const Instr& instr) {
+  Instr without = instr;
+  without.modifiers.Erase(Modifier::kL2CacheHint);
+  if (without.operands.empty()) {
+    Fail(instr.Mnemonic());
+    return;
   }
-  if (op == "createpolicy" && !instr.operands.empty()) {
-    EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kDouble, 0), SlotKind::kDouble);
-    return true;
-  }
-  if (instr.Has("L2::cache_hint") && op != "cp") {
-    // The cache policy is the last operand.
-    Instr without = instr;
-    std::erase(without.modifiers, "L2::cache_hint");
-    if (without.operands.empty()) return !Fail(instr.Mnemonic());
-    without.operands.pop_back();
-    EmitDefined(without);
-    return true;
-  }
-  const bool accesses = op == "ld" || op == "st";
-  const bool atomic = op == "atom" || op == "red";
-  if (accesses && instr.Has("v8")) {
-    EmitWideAccess(instr);
-  } else if (atomic && (instr.Has("v2") || instr.Has("v4") || instr.Has("v8"))) {
-    EmitVectorAtomic(instr);
-  } else if ((op == "min" || op == "max") && instr.operands.size() == 4) {
-    EmitThree(instr);
-  } else if (op == "elect") {
-    EmitElect(instr);
-  } else if (op == "mapa" || op == "getctarank" ||
-             ((op == "barrier" || op == "bar") && instr.Has("cluster"))) {
-    EmitCluster(instr);
-  } else {
-    return false;
-  }
-  return true;
+  without.operands.pop_back();
+  EmitDefined(without);
 }
 
 }  // namespace cupel::emu

@@ -6,21 +6,22 @@
 
 namespace cupel::emu {
 
-void HandlerTable::Add(std::string_view key, const Entry& entry) {
-  entries_.insert_or_assign(std::string(key), entry);
+void HandlerTable::Add(std::string_view name, Entry entry) {
+  entry.form = FormNamed(name);
+  entries_.insert_or_assign(entry.form, entry);
 }
 
-const Entry* HandlerTable::Find(std::string_view key) const {
-  const auto found = entries_.find(std::string(key));
+const Entry* HandlerTable::Find(const Form& form) const {
+  const auto found = entries_.find(form);
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> HandlerTable::Keys() const {
-  std::vector<std::string> keys;
-  keys.reserve(entries_.size());
-  for (const auto& [key, entry] : entries_) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
-  return keys;
+std::vector<std::string> HandlerTable::Names() const {
+  std::vector<std::string> names;
+  names.reserve(entries_.size());
+  for (const auto& [form, entry] : entries_) names.push_back(Name(form));
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 #ifdef CUPEL_PLAIN_HANDLERS

@@ -1,5 +1,5 @@
-// The table of instruction handlers. It maps a canonical mnemonic ("fma.rn.ftz.f32",
-// "ld.global.b32.v4") to two functions and the kinds of the operands. Hot handlers are compiled
+// The table of handlers. It maps a form ("fma.rn.ftz.f32", "ld.global.u32.v4", "@guard") to two
+// functions and the kinds of the operands. Hot handlers are compiled
 // several times, for AVX-512, AVX2 and plain x86-64 (ops_*.inc through handlers_*.cc). The table is
 // chosen at run time by what the processor supports.
 // SPDX-License-Identifier: Apache-2.0
@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emu/form.h"
 #include "emu/op.h"
 
 namespace cupel::emu {
@@ -22,26 +23,30 @@ enum class SlotKind : uint8_t { kNone, kPredicate, kWord, kDouble };  // mask, 3
 enum class FloatMode : uint8_t { kAny, kIeee, kFlush };
 
 struct Entry {
+  Form form;  // set by HandlerTable::Add
   Handler full = nullptr;
   Handler masked = nullptr;
   SlotKind dst = SlotKind::kNone;
   SlotKind src[4] = {SlotKind::kNone, SlotKind::kNone, SlotKind::kNone, SlotKind::kNone};
   FloatMode mode = FloatMode::kAny;
   uint8_t flops = 0;
-  uint8_t sign_extends = 0;  // of a narrow result put into a wide register
+  bool is_lanewise = false;  // computes lane by lane, and its masked form calls Op::full
 };
 
 class HandlerTable {
  public:
-  void Add(std::string_view key, const Entry& entry);
-  const Entry* Find(std::string_view key) const;
-  /// All keys, sorted.
-  std::vector<std::string> Keys() const;
+  /// `name` is the form's (form.h). The last entry of a form counts.
+  void Add(std::string_view name, Entry entry);
+  /// Null if there is none. Entries stay where they are while the table exists.
+  const Entry* Find(const Form& form) const;
+  const Entry* Find(Micro micro) const { return Find(Form(micro, {})); }
+  /// The names of all forms, sorted.
+  std::vector<std::string> Names() const;
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
 
  private:
-  std::unordered_map<std::string, Entry> entries_;
+  std::unordered_map<Form, Entry, FormHash> entries_;
 };
 
 /// The table for this processor. `limit` (for tests): 0 plain, 1 up to AVX2, 2 up to AVX-512.

@@ -15,6 +15,7 @@ namespace {
 
 using ptx::Function;
 using ptx::Instr;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 
@@ -65,7 +66,7 @@ class Inliner {
     }
     Copy(function, std::move(names), 1);
     Instr back;
-    back.op = "@return";
+    back.op = Opcode::kReturn;
     if (!out.body.empty()) back.location = out.body.back().location;
     out.body.push_back(std::move(back));
     called.end = static_cast<int>(out.body.size());
@@ -99,13 +100,14 @@ class Inliner {
       at[i] = static_cast<int>(out.body.size());
       Instr instr = callee.body[i];
       Rename(&instr, registers, tables, names);
-      if (instr.op == "call") {
+      if (instr.op == Opcode::kCall) {
         Call(instr, callee, depth);
         continue;
       }
-      if (depth > 0 && instr.op == "ret") {
-        instr.op = "bra";
-        instr.modifiers.clear();
+      if (depth > 0 && instr.op == Opcode::kRet) {
+        instr.op = Opcode::kBra;
+        instr.modifiers = {};
+        instr.unknown.clear();
         instr.operands.assign(1, Operand{});
         instr.operands[0].kind = OperandKind::kLabel;
         instr.operands[0].target = static_cast<int>(callee.body.size());
@@ -140,7 +142,8 @@ class Inliner {
                      const std::map<std::string, std::string>& names) {
     if (instr->guard >= 0) instr->guard += registers;
     for (Operand& operand : instr->operands) RenameOperand(&operand, registers, names);
-    if (instr->op == "brx" && instr->operands.size() == 2) instr->operands[1].target += tables;
+    if (instr->op == Opcode::kBrx && instr->operands.size() == 2)
+      instr->operands[1].target += tables;
   }
 
   void Call(const Instr& call, const Function& caller, int depth) {
@@ -153,8 +156,8 @@ class Inliner {
     const std::string& name = call.operands[1].symbol;
     const Function* callee = module_.Find(name);
     const bool defined = callee != nullptr && !callee->is_declaration;
-    if (name == "__assertfail" && !defined) return Report(call, "@assertfail", 5, 0);
-    if (name == "vprintf" && !defined) return Report(call, "@printf", 2, 1);
+    if (name == "__assertfail" && !defined) return Report(call, Opcode::kAssertFail, 5, 0);
+    if (name == "vprintf" && !defined) return Report(call, Opcode::kPrintf, 2, 1);
     const auto called = std::find(called_.begin(), called_.end(), callee);
     if (defined && called != called_.end() && !IsInlinable(*callee)) {
       return CallOutOfLine(call, callee->returns, callee->params,
@@ -193,7 +196,7 @@ class Inliner {
 
   /// Emits printf or a failed assertion. The operands are the variables of the parameters, then of
   /// the result.
-  void Report(const Instr& call, const char* op, size_t arguments, size_t results) {
+  void Report(const Instr& call, Opcode op, size_t arguments, size_t results) {
     if (call.operands[2].elements.size() != arguments ||
         call.operands[0].elements.size() != results) {
       return Stop("a call with these parameters");
@@ -234,7 +237,7 @@ class Inliner {
       site.arguments.push_back({arguments[i].symbol, offsets[returns.size() + i], params[i].bytes});
     }
     Instr instr;
-    instr.op = "@call";
+    instr.op = Opcode::kCallOutOfLine;
     instr.location = call.location;
     instr.guard = call.guard;
     instr.guard_negated = call.guard_negated;

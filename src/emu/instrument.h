@@ -7,9 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "emu/code.h"
@@ -32,21 +29,6 @@ struct Variant {
 /// Creates a variant of `code`. `choose` returns the thunks of an op, given its index and the op.
 std::unique_ptr<Variant> MakeVariant(const Code& code,
                                      const std::function<Thunks(size_t, const Op&)>& choose);
-
-/// Finds the key and the entry of a handler by its function.
-class HandlerNames {
- public:
-  explicit HandlerNames(const HandlerTable& table);
-  /// Empty if no entry has this handler. Keys that share a function are equivalent.
-  std::string_view KeyOf(const Op& op) const;
-  const Entry* EntryOf(const Op& op) const;
-  /// True for handlers that compute lane by lane and whose masked form calls Op::full.
-  bool IsLanewise(const Op& op) const;
-
- private:
-  std::unordered_map<Handler, std::pair<std::string, Entry>> names_;
-  Handler lanewise_[6] = {};
-};
 
 /// Calls the original handler of a lane-wise op. The handler may call Op::full, which must not be
 /// the thunk, so it gets a modified copy of the op. Returns the value that the thunk must return.

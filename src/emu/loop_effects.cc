@@ -3,10 +3,8 @@
 #include "emu/loop_effects.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "emu/barrier.h"
-#include "emu/instrument.h"
 #include "emu/mbarrier.h"
 
 namespace cupel::emu {
@@ -75,79 +73,98 @@ OpEffect OfWait(const Op& op) {
   return effect;
 }
 
-/// Ops whose key starts with '@', which are not in the tables of arithmetic.
-OpEffect OfControl(std::string_view key, const Op& op) {
-  static constexpr std::string_view kSilent[] = {"@jump",  "@merge",  "@fall",         "@mode",
-                                                 "@yield", "@fence",  "@checkdefined", "@define",
-                                                 "@exit",  "@nothing"};
+/// Ops of the emulator's own.
+OpEffect OfMicro(Micro micro, const Op& op) {
   OpEffect effect;
-  if (std::find(std::begin(kSilent), std::end(kSilent), key) != std::end(kSilent)) {
-    effect.kind = Effect::kNothing;
-  } else if (key == "@branch" || key == "@exitif" || key == "@guard") {
-    effect.kind = key == "@guard" ? Effect::kGuard : Effect::kDecide;
-    Reads(effect, op.src[0], SlotKind::kPredicate);
-  } else if (key == "@brx") {
-    effect.kind = Effect::kDecide;
-    Reads(effect, op.src[0], SlotKind::kWord);
-  } else if (key == "@syncwarp") {
-    effect.kind = Effect::kDecide;  // depends on its mask
-    Reads(effect, op.src[3], SlotKind::kWord);
-  } else if (key == "@barrier") {
-    effect.kind = Effect::kBarrier;
-    Reads(effect, op.src[0], SlotKind::kWord);
-    Reads(effect, op.src[1], SlotKind::kWord);
-    Reads(effect, op.src[2], SlotKind::kPredicate);
-    const bool counts = (op.aux & kBarrierPopc) != 0;
-    if (op.src[2] >= 0) Writes(effect, op.dst, counts ? SlotKind::kWord : SlotKind::kPredicate);
-  } else if (key == "@mbarrier.wait") {
-    effect = OfWait(op);
+  effect.kind = RowOf(micro).effect;
+  switch (effect.kind) {
+    case Effect::kDecide:
+    case Effect::kGuard:
+      if (micro == Micro::kSyncWarp) {
+        Reads(effect, op.src[3], SlotKind::kWord);  // depends on its mask
+      } else {
+        const bool by_index = micro == Micro::kIndexedBranch;
+        Reads(effect, op.src[0], by_index ? SlotKind::kWord : SlotKind::kPredicate);
+      }
+      return effect;
+    case Effect::kBarrier: {
+      Reads(effect, op.src[0], SlotKind::kWord);
+      Reads(effect, op.src[1], SlotKind::kWord);
+      Reads(effect, op.src[2], SlotKind::kPredicate);
+      const bool counts = (op.aux & kBarrierPopc) != 0;
+      if (op.src[2] >= 0) Writes(effect, op.dst, counts ? SlotKind::kWord : SlotKind::kPredicate);
+      return effect;
+    }
+    case Effect::kWait:
+      return OfWait(op);
+    default:
+      return effect;
   }
-  return effect;
 }
 
 /// Integer sums, comparisons, selections and moves.
-bool IsSimple(std::string_view key) {
-  static constexpr std::string_view kNames[] = {"add", "sub", "mov", "setp", "selp",
-                                                "min", "max", "and", "or",   "not",
-                                                "shl", "shr", "cvt", "neg",  "clock"};
-  const std::string_view name = key.substr(0, key.find('.'));
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) &&
-         key.find(".f") == std::string_view::npos && key.find(".bf") == std::string_view::npos;
+bool IsSimple(const Form& form) {
+  using enum ptx::Opcode;
+  switch (form.opcode) {
+    case kAdd:
+    case kSub:
+    case kMov:
+    case kSetp:
+    case kSelp:
+    case kMin:
+    case kMax:
+    case kAnd:
+    case kOr:
+    case kNot:
+    case kShl:
+    case kShr:
+    case kCvt:
+    case kNeg:
+      break;
+    default:
+      return RowOf(form.micro).effect == Effect::kTime;
+  }
+  const ptx::Types types = ptx::TypesOf(form.modifiers);
+  return std::none_of(types.begin(), types.end(), [](ptx::Type type) {
+    return type == ptx::Type::kF16 || type == ptx::Type::kF16x2 || type == ptx::Type::kBF16 ||
+           type == ptx::Type::kBF16x2 || type == ptx::Type::kF32 || type == ptx::Type::kF32x2 ||
+           type == ptx::Type::kF64;
+  });
 }
 
-OpEffect OfTable(std::string_view key, const Entry& entry, const Op& op) {
+/// Ops whose operands the handler table lists.
+OpEffect OfTable(const Entry& entry, const Op& op) {
   OpEffect effect;
-  if (entry.dst == SlotKind::kNone) return effect;
-  effect.kind = key.starts_with("clock.") ? Effect::kTime : Effect::kCompute;
-  effect.is_simple = IsSimple(key);
+  const bool reads_clock = RowOf(entry.form.micro).effect == Effect::kTime;
+  effect.kind = reads_clock ? Effect::kTime : Effect::kCompute;
+  effect.is_simple = IsSimple(entry.form);
   for (size_t i = 0; i < 4; ++i) {
     if (entry.src[i] != SlotKind::kNone) Reads(effect, op.src[i], entry.src[i]);
   }
   Writes(effect, op.dst, entry.dst);
-  if (key.starts_with("shfl.")) {
+  if (entry.form.opcode == ptx::Opcode::kShfl) {
     Writes(effect, static_cast<int32_t>(op.imm), SlotKind::kPredicate);
   }
   return effect;
 }
 
+OpEffect EffectOf(const Entry& entry, const Op& op) {
+  switch (entry.form.shadow()) {
+    case ShadowRule::kAccess:
+      return OfAccess(op);
+    case ShadowRule::kAtomic:
+      return OfAtomic(op);
+    default:
+      return entry.dst != SlotKind::kNone ? OfTable(entry, op) : OfMicro(entry.form.micro, op);
+  }
+}
+
 }  // namespace
 
-LoopEffects::LoopEffects(const Code& code, const std::vector<Handler>* originals) {
-  const HandlerNames names(*code.handlers);
+LoopEffects::LoopEffects(const Code& code) {
   effects_.reserve(code.ops.size());
   for (size_t i = 0; i < code.ops.size(); ++i) {
-    Op op = code.ops[i];
-    if (originals != nullptr) op.full = (*originals)[i];
-    const std::string_view key = names.KeyOf(op);
-    if (key == "@access" || key.starts_with("ld.") || key.starts_with("st.")) {
-      effects_.push_back(OfAccess(op));
-    } else if (key.starts_with("atom.")) {
-      effects_.push_back(OfAtomic(op));
-    } else if (key.empty() || key.starts_with('@')) {
-      effects_.push_back(OfControl(key, op));
-    } else {
-      effects_.push_back(OfTable(key, *names.EntryOf(op), op));
-    }
+    effects_.push_back(EffectOf(*code.entries[i], code.ops[i]));
   }
 }
 

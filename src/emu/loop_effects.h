@@ -9,23 +9,10 @@
 #include <vector>
 
 #include "emu/code.h"
+#include "emu/instructions.h"
 #include "emu/op.h"
 
 namespace cupel::emu {
-
-enum class Effect : uint8_t {
-  kNothing,  // changes neither registers nor memory
-  kCompute,  // computes registers from registers
-  kTime,     // reads the clock into a register
-  kDecide,   // decides where lanes continue
-  kGuard,    // decides whether lanes execute the next ops
-  kRead,     // reads memory
-  kWrite,    // writes memory
-  kUpdate,   // updates memory atomically
-  kWait,     // tests whether a phase of an mbarrier is complete
-  kBarrier,  // waits at a barrier of the block
-  kOther,
-};
 
 /// A register, or a part of one: bytes of the frame.
 struct FramePart {
@@ -44,8 +31,7 @@ struct OpEffect {
 
 class LoopEffects {
  public:
-  /// `originals`: the handlers of the ops before instrumentation; null if there was none.
-  LoopEffects(const Code& code, const std::vector<Handler>* originals);
+  explicit LoopEffects(const Code& code);
   const OpEffect& of(size_t op) const { return effects_[op]; }
 
  private:

@@ -168,8 +168,6 @@ const Op* Define(Warp& warp, const Op* op) {
   MaskAt(warp, op->dst) |= warp.active;
   return op + 1;
 }
-const Op* Nothing(Warp&, const Op* op) { return op + 1; }
-
 void Add(HandlerTable& table, const char* key, Handler full, Handler masked) {
   Entry entry;
   entry.full = full;
@@ -195,7 +193,6 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@checkdefined", &CheckDefined, &CheckDefined);
   Add(table, "@define", &Define, &Define);
   Add(table, "@trap", &Trap, &Trap);
-  Add(table, "@nothing", &Nothing, &Nothing);
 }
 
 }  // namespace cupel::emu

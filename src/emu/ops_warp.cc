@@ -154,9 +154,9 @@ void RegisterWarp(HandlerTable& table) {
   Add(table, "clock.b32", &Clock<uint32_t, &LaunchState::clock>, kW, SlotKind::kNone);
   Add(table, "clock.hi.b32", &Clock<uint32_t, &LaunchState::clock, 32>, kW, SlotKind::kNone);
   Add(table, "clock.b64", &Clock<uint64_t, &LaunchState::clock>, kD, SlotKind::kNone);
-  Add(table, "clock.timer.b32", &Clock<uint32_t, &LaunchState::timer>, kW, SlotKind::kNone);
-  Add(table, "clock.timer.hi.b32", &Clock<uint32_t, &LaunchState::timer, 32>, kW, SlotKind::kNone);
-  Add(table, "clock.timer.b64", &Clock<uint64_t, &LaunchState::timer>, kD, SlotKind::kNone);
+  Add(table, "timer.b32", &Clock<uint32_t, &LaunchState::timer>, kW, SlotKind::kNone);
+  Add(table, "timer.hi.b32", &Clock<uint32_t, &LaunchState::timer, 32>, kW, SlotKind::kNone);
+  Add(table, "timer.b64", &Clock<uint64_t, &LaunchState::timer>, kD, SlotKind::kNone);
 }
 
 }  // namespace cupel::emu

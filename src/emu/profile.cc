@@ -43,7 +43,7 @@ class Observer {
       : warp_(warp),
         code_(warp.worker->launch->code->ops.data()),
         profile_(warp.counting ? warp.worker->profile.get() : nullptr),
-        guard_(warp.worker->launch->code->handlers->Find("@guard")->full),
+        guard_(warp.worker->launch->code->handlers->Find(Micro::kGuard)->full),
         tracks_(!warp.worker->launch->request->only.empty()) {}
 
   /// Counts one op and what it guards, and runs it. Inline, so that RunObserved keeps it in

@@ -12,6 +12,8 @@ namespace cupel::emu {
 namespace {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Space;
@@ -27,31 +29,15 @@ void CollectSymbols(const Operand& operand, std::set<std::string>* out) {
 }
 
 bool HasDestination(const Instr& instr) {
-  static const std::set<std::string, std::less<>> none = {"st",
-                                                          "red",
-                                                          "bra",
-                                                          "brx",
-                                                          "ret",
-                                                          "exit",
-                                                          "trap",
-                                                          "membar",
-                                                          "fence",
-                                                          "call",
-                                                          "cp",
-                                                          "nanosleep",
-                                                          "prefetch",
-                                                          "bar",
-                                                          "barrier",
-                                                          "prefetchu",
-                                                          "brkpt",
-                                                          "discard",
-                                                          "pmevent",
-                                                          "stmatrix",
-                                                          "applypriority",
-                                                          "griddepcontrol",
-                                                          "setmaxnreg"};
-  if ((instr.op == "bar" || instr.op == "barrier") && instr.Has("red")) return true;
-  return !none.contains(instr.op);
+  switch (ptx::WritesOf(instr.op)) {
+    case ptx::Writes::kNothing:
+      return false;
+    case ptx::Writes::kFirst:
+      return true;
+    case ptx::Writes::kFirstOfReduction:
+      return instr.Has(Modifier::kRed);
+  }
+  return false;
 }
 
 }  // namespace
@@ -181,11 +167,11 @@ bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
   const Operand& from = instr.operands[1];
   if (to.kind != OperandKind::kRegister) return false;
   const SlotKind kind = KindOf(to.reg);
-  const std::vector<Type> types = instr.Types();
+  const ptx::Types types = instr.Types();
   if (types.size() != 1 || kind == SlotKind::kPredicate) return false;
   if ((ptx::SizeOf(types[0]) == 8) != (kind == SlotKind::kDouble)) return false;
-  if (instr.op == "ld" && instr.Has("param") && from.kind == OperandKind::kAddress &&
-      from.reg < 0 && instr.modifiers.size() == 2) {
+  if (instr.op == Opcode::kLd && instr.Has(Modifier::kParam) &&
+      from.kind == OperandKind::kAddress && from.reg < 0 && instr.modifiers.size() == 2) {
     const auto place = places_.find(from.symbol);
     if (place == places_.end() || place->second.space != Space::kParam) return false;
     const uint64_t at = place->second.offset + static_cast<uint64_t>(from.offset);
@@ -197,8 +183,8 @@ bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
     *slot = parameters_[key];
     return true;
   }
-  const bool is_identity = (instr.op == "cvta" && instr.Has("global")) ||
-                           (instr.op == "mov" && instr.modifiers.size() == 1);
+  const bool is_identity = (instr.op == Opcode::kCvta && instr.Has(Modifier::kGlobal)) ||
+                           (instr.op == Opcode::kMov && instr.modifiers.size() == 1);
   if (!is_identity) return false;
   switch (from.kind) {
     case OperandKind::kRegister: {
@@ -216,7 +202,7 @@ bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
       *slot = ReadImmediate(from, kind, types[0]);
       return true;
     case OperandKind::kSymbol:
-      if (instr.op != "mov" || IsOnStack(from.symbol)) return false;
+      if (instr.op != Opcode::kMov || IsOnStack(from.symbol)) return false;
       *slot = ReadSymbol(from, kind);
       return *slot >= 0;
     case OperandKind::kSpecial:

@@ -249,13 +249,18 @@ void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 // shadow_product.cc: for "@mma.float" and "@mma.double"
 Thunks ProductThunks();
 // shadow_matrix.cc: for "@matrixrows", "@fragment" and movmatrix
-Thunks MatrixThunks(std::string_view key);
+Thunks RowsThunks();
+Thunks FragmentThunks();
+Thunks TransposeThunks();
 // shadow_integer_product.cc: for "@mma.integer" and "@mma.bits"
 Thunks IntegerProductThunks();
 // shadow_copy.cc: for "@cp.async" and "@bulk"
-Thunks CopyThunks(std::string_view key);
+Thunks CopyThunks();
+Thunks BulkCopyThunks();
 // shadow_call.cc: for "@call", "@return" and "@copylocal"
-Thunks CallThunks(std::string_view key);
+Thunks CallThunks();
+Thunks ReturnThunks();
+Thunks CopyLocalThunks();
 // shadow_load.cc, shadow_store.cc, shadow_atomic.cc
 Thunks LoadThunks();
 Thunks StoreThunks();

@@ -171,10 +171,8 @@ const Op* CopyLocalThunk(Warp& warp, const Op* op) {
 
 }  // namespace
 
-Thunks CallThunks(std::string_view key) {
-  if (key == "@call") return {&CallThunk<false>, &CallThunk<true>};
-  if (key == "@return") return {&ReturnThunk<false>, &ReturnThunk<true>};
-  return {&CopyLocalThunk<false>, &CopyLocalThunk<true>};
-}
+Thunks CallThunks() { return {&CallThunk<false>, &CallThunk<true>}; }
+Thunks ReturnThunks() { return {&ReturnThunk<false>, &ReturnThunk<true>}; }
+Thunks CopyLocalThunks() { return {&CopyLocalThunk<false>, &CopyLocalThunk<true>}; }
 
 }  // namespace cupel::emu

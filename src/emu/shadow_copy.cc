@@ -80,9 +80,7 @@ const Op* BulkThunk(Warp& warp, const Op* op) {
 
 }  // namespace
 
-Thunks CopyThunks(std::string_view key) {
-  if (key == "@bulk") return {&BulkThunk<false>, &BulkThunk<true>};
-  return {&CopyThunk<false>, &CopyThunk<true>};
-}
+Thunks CopyThunks() { return {&CopyThunk<false>, &CopyThunk<true>}; }
+Thunks BulkCopyThunks() { return {&BulkThunk<false>, &BulkThunk<true>}; }
 
 }  // namespace cupel::emu

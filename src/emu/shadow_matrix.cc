@@ -151,10 +151,8 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
 
 }  // namespace
 
-Thunks MatrixThunks(std::string_view key) {
-  if (key == "@matrixrows") return {&RowsThunk<false>, &RowsThunk<true>};
-  if (key.starts_with("movmatrix")) return {&TransposeThunk<false>, &TransposeThunk<true>};
-  return {&FragmentThunk<false>, &FragmentThunk<true>};
-}
+Thunks RowsThunks() { return {&RowsThunk<false>, &RowsThunk<true>}; }
+Thunks FragmentThunks() { return {&FragmentThunk<false>, &FragmentThunk<true>}; }
+Thunks TransposeThunks() { return {&TransposeThunk<false>, &TransposeThunk<true>}; }
 
 }  // namespace cupel::emu

@@ -40,7 +40,7 @@ uint32_t SiteOf(const WarpShadow& ws) {
   site.kernel = ws.code->kernel;
   site.file = line.file;
   site.line = line.line;
-  site.mnemonic = code.mnemonics[source.instr];
+  site.mnemonic = code.statements[source.statement].mnemonic;
   site.op = static_cast<uint32_t>(index);
   const uint32_t bit = ws.memory->sites().Bit(site);
   __atomic_store_n(known, bit, __ATOMIC_RELAXED);

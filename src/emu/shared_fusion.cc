@@ -15,6 +15,8 @@ namespace {
 
 using ptx::Function;
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 
@@ -71,18 +73,21 @@ class KnownZeros {
 
   int Result(const Instr& instr) const {
     const std::vector<Operand>& o = instr.operands;
-    const std::string& op = instr.op;
-    if ((op == "mov" || op == "cvt" || op == "cvta") && o.size() == 2) return Of(o[1]);
+    const Opcode op = instr.op;
+    if ((op == Opcode::kMov || op == Opcode::kCvt || op == Opcode::kCvta) && o.size() == 2)
+      return Of(o[1]);
     if (o.size() < 3) return 0;
-    if (op == "add" || op == "sub" || op == "or") return std::min(Of(o[1]), Of(o[2]));
-    if (op == "and") return std::max(Of(o[1]), Of(o[2]));
-    if (op == "selp") return std::min(Of(o[1]), Of(o[2]));
-    if (op == "shl" && o[2].kind == OperandKind::kImmediate) {
+    if (op == Opcode::kAdd || op == Opcode::kSub || op == Opcode::kOr)
+      return std::min(Of(o[1]), Of(o[2]));
+    if (op == Opcode::kAnd) return std::max(Of(o[1]), Of(o[2]));
+    if (op == Opcode::kSelp) return std::min(Of(o[1]), Of(o[2]));
+    if (op == Opcode::kShl && o[2].kind == OperandKind::kImmediate) {
       return Of(o[1]) + static_cast<int>(std::min<uint64_t>(o[2].bits, kMostZeros));
     }
-    const bool high = instr.Has("hi");
-    if (op == "mul" && !high) return Of(o[1]) + Of(o[2]);
-    if (op == "mad" && !high && o.size() == 4) return std::min(Of(o[1]) + Of(o[2]), Of(o[3]));
+    const bool high = instr.Has(Modifier::kHi);
+    if (op == Opcode::kMul && !high) return Of(o[1]) + Of(o[2]);
+    if (op == Opcode::kMad && !high && o.size() == 4)
+      return std::min(Of(o[1]) + Of(o[2]), Of(o[3]));
     return 0;
   }
 
@@ -107,15 +112,14 @@ struct AccessRun {
 };
 
 bool IsShared(const Instr& instr) {
-  return std::any_of(instr.modifiers.begin(), instr.modifiers.end(),
-                     [](const std::string& m) { return m == "shared" || m == "shared::cta"; });
+  return instr.modifiers.HasAny({Modifier::kShared, Modifier::kSharedCta});
 }
 
 uint32_t BytesOf(const Instr& instr) {
-  const std::vector<ptx::Type> types = instr.Types();
+  const ptx::Types types = instr.Types();
   if (types.empty()) return 0;
   const auto element = static_cast<uint32_t>(ptx::SizeOf(types.back()));
-  return element * (instr.Has("v4") ? 4 : instr.Has("v2") ? 2 : 1);
+  return element * (instr.Has(Modifier::kV4) ? 4 : instr.Has(Modifier::kV2) ? 2 : 1);
 }
 
 class Fuser {
@@ -155,23 +159,26 @@ class Fuser {
 
  private:
   void Visit(size_t i, const Instr& instr) {
-    const std::string& op = instr.op;
-    const bool load = op == "ld", store = op == "st";
+    const Opcode op = instr.op;
+    const bool load = op == Opcode::kLd, store = op == Opcode::kSt;
     // Larger displacements would overflow. They are beyond shared memory and fault anyway.
     constexpr int64_t kFar = int64_t{1} << 40;
     const bool whole = instr.operands.size() == 2 && BytesOf(instr) > 0 &&
                        std::abs(instr.operands[store ? 0 : 1].offset / 2) < kFar;
-    if ((load || store) && whole && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
+    if ((load || store) && whole && IsShared(instr) && instr.guard < 0 &&
+        !instr.Has(Modifier::kVolatile)) {
       const Operand address = Placed(instr.operands[store ? 0 : 1]);
       // Stores keep their order with other stores and loads, loads with stores.
       if (store != stores_) Close();
       stores_ = store;
       if (store && !runs_.empty() && !runs_.back().Matches(address)) Close();
       Add({i, address.offset, BytesOf(instr)}, address);
-    } else if (store || op == "bra" || op == "brx" || op == "ret" || op == "exit" || op == "call" ||
-               op == "atom" || op == "red" || op == "bar" || op == "barrier" || op == "membar" ||
-               op == "fence" || op == "cp" || op == "ldmatrix") {
-      const bool elsewhere = store && (instr.Has("global") || instr.Has("local"));
+    } else if (store || op == Opcode::kBra || op == Opcode::kBrx || op == Opcode::kRet ||
+               op == Opcode::kExit || op == Opcode::kCall || op == Opcode::kAtom ||
+               op == Opcode::kRed || op == Opcode::kBar || op == Opcode::kBarrier ||
+               op == Opcode::kMembar || op == Opcode::kFence || op == Opcode::kCp ||
+               op == Opcode::kLdmatrix) {
+      const bool elsewhere = store && (instr.Has(Modifier::kGlobal) || instr.Has(Modifier::kLocal));
       if (!elsewhere) Close();
     }
     for (int reg : UseOf(instr).writes) {

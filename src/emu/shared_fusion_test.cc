@@ -27,8 +27,9 @@ std::string Fusions(const std::string& body) {
   std::string result;
   const auto fusions = FuseSharedAccesses(function);
   for (size_t i = 0; i < fusions.size(); ++i) {
-    if (function.body[i].op != "ld" && function.body[i].op != "st") continue;
-    if (!function.body[i].Has("shared")) continue;
+    if (function.body[i].op != ptx::Opcode::kLd && function.body[i].op != ptx::Opcode::kSt)
+      continue;
+    if (!function.body[i].Has(ptx::Modifier::kShared)) continue;
     if (!result.empty()) result += ' ';
     result += fusions[i].is_member    ? "-"
               : fusions[i].bytes == 0 ? "."

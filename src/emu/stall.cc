@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "emu/shadow.h"
-
 namespace cupel::emu {
 namespace {
 
@@ -108,9 +106,7 @@ void StallWatch::Restart() {
 StallOutcome StallWatch::Check(std::span<BlockState* const> blocks, int64_t now) {
   if (!IsDue(now) || blocks.empty()) return StallOutcome::kOpen;
   if (!effects_) {
-    const ShadowCode* shadow = launch_->shadow_code;
-    effects_ = std::make_unique<LoopEffects>(*launch_->code,
-                                             shadow != nullptr ? &shadow->variant->full : nullptr);
+    effects_ = std::make_unique<LoopEffects>(*launch_->code);
   }
   scans_.assign(blocks.size(), {});
   if (last_moved_ >= blocks.size()) last_moved_ = 0;

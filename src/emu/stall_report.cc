@@ -32,7 +32,7 @@ std::pair<size_t, const LoopingWarp*> Choose(std::span<const LoopScan> scans) {
 
 bool IsPhase(const Warp& warp, const Op* op) {
   const Code& code = *warp.worker->launch->code;
-  return code.mnemonics[code.sources[op->source].instr].starts_with("mbarrier");
+  return code.statements[code.sources[op->source].statement].op == ptx::Opcode::kMbarrier;
 }
 
 /// "the mbarrier at shared memory + 8 bytes", "buffer 1 + 128 bytes".

@@ -73,6 +73,7 @@ class FunctionParser {
   bool ParseLabelled(std::string_view name);
   bool ParseGuard(Instr* instr);
   bool ParseInstr(std::string_view op, int line, Instr instr);
+  bool ParseModifiers(std::string_view op, Instr* instr);
   bool ParseOperands(Instr* instr);
   bool ParseCall(Instr* instr);
   bool ResolveLabels();

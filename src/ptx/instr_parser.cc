@@ -44,18 +44,34 @@ bool FunctionParser::ParseGuard(Instr* instr) {
 
 bool FunctionParser::ParseInstr(std::string_view op, int line, Instr instr) {
   if (!Spend(in_, &budget_->instrs, "instructions")) return false;
-  instr.op = std::string(op);
+  instr.op = OpcodeNamed(op);
   instr.text_line = line;
   instr.location = locations_.current();
-  while (in_.current().kind == TokenKind::kDot) {
-    if (instr.modifiers.size() >= kMaxModifiers) return in_.Malformed("too many modifiers");
-    if (!Spend(in_, &budget_->modifiers, "modifiers")) return false;
-    instr.modifiers.emplace_back(in_.current().text);
-    in_.Advance();
-  }
-  const bool ok = op == "call" ? ParseCall(&instr) : ParseOperands(&instr);
+  if (!ParseModifiers(op, &instr)) return false;
+  const bool ok = instr.op == Opcode::kCall ? ParseCall(&instr) : ParseOperands(&instr);
   if (!ok || !in_.Expect(';')) return false;
   function_->body.push_back(std::move(instr));
+  return true;
+}
+
+bool FunctionParser::ParseModifiers(std::string_view op, Instr* instr) {
+  if (instr->op == Opcode::kUnknown) instr->unknown = op;
+  while (in_.current().kind == TokenKind::kDot) {
+    if (instr->modifiers.size() >= kMaxModifiers) return in_.Malformed("too many modifiers");
+    if (!Spend(in_, &budget_->modifiers, "modifiers")) return false;
+    const std::string_view text = in_.current().text;
+    Modifier modifier = ModifierNamed(text);
+    if (const auto shape = ShapeNamed(text); shape && !instr->Has(Modifier::kShape)) {
+      instr->shape = *shape;
+      modifier = Modifier::kShape;
+    }
+    if (modifier == Modifier::kUnknown && instr->unknown.empty()) {
+      instr->unknown = instr->Mnemonic();
+    }
+    if (!instr->unknown.empty()) instr->unknown.append(".").append(text);
+    instr->modifiers.Add(modifier);
+    in_.Advance();
+  }
   return true;
 }
 
@@ -70,8 +86,8 @@ void FunctionParser::UseLabel(LabelKind kind, std::string_view name, int line, s
 
 bool FunctionParser::ParseOperands(Instr* instr) {
   if (in_.At(';')) return true;
-  const bool is_branch = instr->op == "bra";
-  const bool is_indexed = instr->op == "brx";
+  const bool is_branch = instr->op == Opcode::kBra;
+  const bool is_indexed = instr->op == Opcode::kBrx;
   instr->operands.reserve(4);
   do {
     Operand& operand = instr->operands.emplace_back();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptx/ir.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -55,26 +57,18 @@ Space SpaceNamed(std::string_view name) { return Find<Space>(kSpaces, name); }
 std::string_view Name(Linkage linkage) { return kLinkages[static_cast<size_t>(linkage)]; }
 Linkage LinkageNamed(std::string_view name) { return Find<Linkage>(kLinkages, name); }
 
-bool Instr::Has(std::string_view modifier) const {
-  return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
-}
-
-std::vector<Type> Instr::Types() const {
-  std::vector<Type> types;
-  for (const std::string& modifier : modifiers) {
-    const Type type = TypeNamed(modifier);
-    if (type != Type::kNone) types.push_back(type);
-  }
-  return types;
-}
-
 std::string Instr::Mnemonic() const {
-  std::string name = op;
-  for (const std::string& modifier : modifiers) {
-    name += '.';
-    name += modifier;
+  if (!unknown.empty()) return unknown;
+  std::string text(Name(op));
+  for (const Modifier modifier : modifiers) {
+    text += '.';
+    if (modifier == Modifier::kShape) {
+      text += fmt::format("m{}n{}k{}", shape.m, shape.n, shape.k);
+    } else {
+      text += Name(modifier);
+    }
   }
-  return name;
+  return text;
 }
 
 const Function* Module::Find(std::string_view name) const {

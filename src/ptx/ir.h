@@ -1,6 +1,6 @@
 // Typed representation of a PTX module as nvcc 12 and 13 print it: one Instr per instruction with
-// its mnemonic, ordered modifiers, typed operands, guard and source location. It stores the text
-// without interpreting it; the engines define the meaning. Reference: PTX ISA 8.x/9.x.
+// its opcode, ordered modifiers, typed operands, guard and source location. The engines define the
+// meaning. Reference: PTX ISA 8.x/9.x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,52 +9,11 @@
 #include <string_view>
 #include <vector>
 
-namespace cupel::ptx {
+#include "ptx/modifiers.h"
+#include "ptx/opcode.h"
+#include "ptx/type.h"
 
-enum class Type : uint8_t {
-  kNone,
-  kPred,
-  kB8,
-  kB16,
-  kB32,
-  kB64,
-  kB128,
-  kU8,
-  kU16,
-  kU32,
-  kU64,
-  kS8,
-  kS16,
-  kS32,
-  kS64,
-  kF16,
-  kF16x2,
-  kBF16,
-  kBF16x2,
-  kTF32,
-  kF32,
-  kF32x2,
-  kF64,
-  kE4M3,
-  kE5M2,
-  kE4M3x2,
-  kE5M2x2,
-  kU16x2,
-  kS16x2,
-  kB1,
-  kS4,
-  kU4,
-  kE2M1,
-  kE2M3,
-  kE3M2,
-  kE2M1x2,
-  kE2M3x2,
-  kE3M2x2,
-  kUE8M0x2,
-};
-/// Bytes of one value; 0 for kNone, kPred and types narrower than a byte.
-int SizeOf(Type type);
-std::string_view Name(Type type);  // "u32", without the dot
+namespace cupel::ptx {
 
 enum class Space : uint8_t { kNone, kGlobal, kShared, kLocal, kConst, kParam, kReg };
 
@@ -109,18 +68,19 @@ struct Operand {
 /// The operands of a call are always: kVector of result parameters (may be empty), callee (kSymbol
 /// or kRegister), kVector of argument parameters (may be empty). Indirect calls add the prototype.
 struct Instr {
-  std::string op;  // "ld", "mad", "mma", "cp", "bar" …: text before the first dot
-  std::vector<std::string>
-      modifiers;   // in order, without dots: "global", "nc", "v4", "f32", "::" kept
+  Opcode op = Opcode::kUnknown;
+  Modifiers modifiers;  // in order
+  Shape shape;          // if the modifiers have kShape
+  /// The whole mnemonic as written, if a word of it is in no table; empty otherwise.
+  std::string unknown;
   int guard = -1;  // predicate register, -1: none
   bool guard_negated = false;
   std::vector<Operand> operands;  // destination(s) first, as written
   Location location;
   int text_line = 0;  // line in the PTX text (after parsing; 0 otherwise)
 
-  bool Has(std::string_view modifier) const;
-  /// The last, or second-to-last, modifier that names a type (cvt: [0] destination, [1] source).
-  std::vector<Type> Types() const;
+  bool Has(Modifier modifier) const { return modifiers.Has(modifier); }
+  ptx::Types Types() const { return TypesOf(modifiers); }
   /// "ld.global.nc.v4.f32"
   std::string Mnemonic() const;
 

@@ -44,10 +44,11 @@ TEST(ParserTest, InstructionHasMnemonicModifiersAndTypes) {
       "@!%p1 ld.global.nc.L2::128B.v4.f32 {%f1,%f2,_,%f4}, [%rd1+-16];\n"
       "cvt.rn.ftz.f32.f64 %f1, 0d3FF0000000000000;");
   const Instr& load = f.body[0];
-  EXPECT_EQ(load.op, "ld");
-  EXPECT_THAT(load.modifiers, ElementsAre("global", "nc", "L2::128B", "v4", "f32"));
+  EXPECT_EQ(load.op, Opcode::kLd);
+  EXPECT_EQ(load.modifiers, (Modifiers{Modifier::kGlobal, Modifier::kNc, Modifier::kL2128B,
+                                       Modifier::kV4, Modifier::kF32}));
   EXPECT_EQ(load.Mnemonic(), "ld.global.nc.L2::128B.v4.f32");
-  EXPECT_TRUE(load.Has("nc"));
+  EXPECT_TRUE(load.Has(Modifier::kNc));
   EXPECT_EQ(f.registers[load.guard].name, "%p1");
   EXPECT_TRUE(load.guard_negated);
   EXPECT_EQ(load.operands[0].elements[2].kind, OperandKind::kSink);
@@ -55,7 +56,39 @@ TEST(ParserTest, InstructionHasMnemonicModifiersAndTypes) {
   EXPECT_EQ(load.operands[1].offset, -16);
   EXPECT_EQ(f.registers[load.operands[1].reg].name, "%rd1");
   EXPECT_EQ(load.text_line, 7);
-  EXPECT_THAT(f.body[1].Types(), ElementsAre(Type::kF32, Type::kF64));
+  EXPECT_EQ(f.body[1].Types(), (Types{Type::kF32, Type::kF64}));
+}
+
+TEST(ParserTest, KeepsShapesAsNumbersAndUnknownWordsAsText) {
+  const Function f = Body(
+      ".reg .b32 %r<9>; .reg .f32 %f<9>;\n"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f2};\n"
+      "add.global.of2031.u32 %r1, %r2, %r3;\n"
+      "frobnicate.u32.m016n8k16.m8n8k16.m8n8k4 %r1;");
+  EXPECT_EQ(f.body[0].shape, (Shape{16, 8, 16}));
+  EXPECT_EQ(f.body[0].Mnemonic(), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+  EXPECT_EQ(f.body[0].unknown, "");
+  EXPECT_EQ(f.body[1].op, Opcode::kAdd);
+  EXPECT_EQ(f.body[1].unknown, "add.global.of2031.u32");
+  EXPECT_EQ(f.body[2].op, Opcode::kUnknown);
+  EXPECT_EQ(f.body[2].shape, (Shape{8, 8, 16}));
+  EXPECT_EQ(f.body[2].unknown, "frobnicate.u32.m016n8k16.m8n8k16.m8n8k4");
+}
+
+TEST(OpcodeTest, EveryTextLeadsBackToItsRow) {
+  for (int i = 1; OpcodeNamed(Name(static_cast<Opcode>(i))) != Opcode::kAssertFail; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    EXPECT_EQ(OpcodeNamed(Name(opcode)), opcode) << Name(opcode);
+  }
+  for (int i = static_cast<int>(Modifier::kPred); i <= static_cast<int>(Modifier::kExclusive);
+       ++i) {
+    const auto modifier = static_cast<Modifier>(i);
+    EXPECT_EQ(ModifierNamed(Name(modifier)), modifier) << Name(modifier);
+    const Type type = TypeOf(modifier);
+    if (type != Type::kNone) {
+      EXPECT_EQ(Name(type), Name(modifier));
+    }
+  }
 }
 
 struct Number {

@@ -120,13 +120,9 @@ void PrintInstr(const Instr& instr, const Function& function, std::string* out) 
   if (instr.guard >= 0) {
     Append(out, "@{}{} ", instr.guard_negated ? "!" : "", function.registers[instr.guard].name);
   }
-  *out += instr.op;
-  for (const std::string& modifier : instr.modifiers) {
-    *out += '.';
-    *out += modifier;
-  }
+  *out += instr.Mnemonic();
   if (!instr.operands.empty()) *out += " \t";
-  if (instr.op == "call") {
+  if (instr.op == Opcode::kCall) {
     PrintCall(instr, function, out);
   } else {
     PrintList(instr.operands, function, ", ", out);

@@ -18,9 +18,9 @@ int Product(const std::vector<int>& dims) {
 }
 
 int VectorWidth(const ptx::Instr& instr) {
-  if (instr.Has("v2")) return 2;
-  if (instr.Has("v4")) return 4;
-  if (instr.Has("v8")) return 8;
+  if (instr.Has(ptx::Modifier::kV2)) return 2;
+  if (instr.Has(ptx::Modifier::kV4)) return 4;
+  if (instr.Has(ptx::Modifier::kV8)) return 8;
   return 1;
 }
 
@@ -45,8 +45,9 @@ class MaskBuilder {
     if (operand.symbol.empty() || it == params_.end()) return;
     const ptx::Param& param = *it->second;
     const auto types = instr.Types();
-    const bool direct = instr.op == "ld" && operand.kind == ptx::OperandKind::kAddress &&
-                        operand.reg < 0 && operand.offset >= 0 && !types.empty();
+    const bool direct = instr.op == ptx::Opcode::kLd &&
+                        operand.kind == ptx::OperandKind::kAddress && operand.reg < 0 &&
+                        operand.offset >= 0 && !types.empty();
     if (direct) {
       const auto bytes = static_cast<uint64_t>(ptx::SizeOf(types.back())) *
                          static_cast<uint64_t>(VectorWidth(instr));
@@ -76,7 +77,7 @@ int StaticShared(const ptx::Module& module, const ptx::Function& function) {
 
 bool WaitsForLaunch(const ptx::Function& function) {
   return std::any_of(function.body.begin(), function.body.end(), [](const ptx::Instr& instr) {
-    return instr.op == "griddepcontrol" && instr.Has("wait");
+    return instr.op == ptx::Opcode::kGriddepcontrol && instr.Has(ptx::Modifier::kWait);
   });
 }
 

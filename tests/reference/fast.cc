@@ -59,6 +59,6 @@ std::string Fast::Run(const std::string& name, uint32_t grid, uint32_t block,
   return {};
 }
 
-std::vector<std::string> TableKeys() { return emu::Handlers().Keys(); }
+std::vector<std::string> TableKeys() { return emu::Handlers().Names(); }
 
 }  // namespace cupel::reference

@@ -27,9 +27,9 @@ std::vector<std::string> Split(std::string_view key) {
 
 /// Whether a key belongs to forms of several micro-ops, which are in ListedForms, or to no form.
 bool IsListed(std::string_view key, const std::vector<std::string>& words) {
-  static const char* const listed[] = {"pack",  "carry", "addc",       "subc", "set",
-                                       "atom",  "ld",    "st",         "shfl", "vote",
-                                       "match", "redux", "activemask", "lop3", "clock"};
+  static const char* const listed[] = {"pack",       "carry", "addc",  "subc", "set",   "atom",
+                                       "ld",         "st",    "shfl",  "vote", "match", "redux",
+                                       "activemask", "lop3",  "clock", "timer"};
   const bool half = words.back() == "low" || words.back() == "high";  // half of a packed comparison
   return key.front() == '@' || words[0].starts_with("part") || half ||
          std::any_of(std::begin(listed), std::end(listed),
@@ -196,8 +196,9 @@ std::vector<Form> TableForms(std::span<const std::string> keys, std::vector<std:
     // The table spells b16, b32 and b64 of PTX as unsigned types.
     if (words[0] == "shl") form.name = "shl.b" + words.back().substr(1);
     const std::vector<std::string> spelled = Split(form.name);
-    form.operation =
-        FindOperation(spelled[0], std::vector<std::string>(spelled.begin() + 1, spelled.end()));
+    ptx::Modifiers modifiers;
+    for (size_t i = 1; i < spelled.size(); ++i) modifiers.Add(ptx::ModifierNamed(spelled[i]));
+    form.operation = FindOperation(ptx::OpcodeNamed(spelled[0]), modifiers);
     if (!form.operation) {
       unknown->push_back(key);
       continue;

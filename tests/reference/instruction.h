@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <functional>
+#include <initializer_list>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "operation.h"
@@ -13,16 +12,14 @@
 namespace cupel::reference {
 
 struct Words {
-  std::string_view op;
-  std::vector<std::string> modifiers;
-  std::vector<ptx::Type> types;
+  ptx::Opcode op = ptx::Opcode::kUnknown;
+  ptx::Modifiers modifiers;
+  ptx::Types types;
 
-  bool Has(std::string_view word) const {
-    return std::find(modifiers.begin(), modifiers.end(), word) != modifiers.end();
-  }
+  bool Has(ptx::Modifier word) const { return modifiers.Has(word); }
   /// True if every modifier that is not a type is in `known`. An unknown modifier could change the
   /// instruction's meaning.
-  bool Only(std::initializer_list<std::string_view> known) const;
+  bool Only(std::initializer_list<ptx::Modifier> known) const;
   std::optional<Rounding> FloatRounding() const;
 };
 

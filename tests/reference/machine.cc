@@ -75,13 +75,13 @@ const Machine::Code& Machine::Prepare(const ptx::Function& function) {
   for (const ptx::Instr& instr : function.body) {
     Step step;
     step.instr = &instr;
-    const std::vector<Type> types = instr.Types();
+    const ptx::Types types = instr.Types();
     if (!types.empty()) step.type = types.back();
-    const bool carries =
-        instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc";
-    if (!carries && instr.op != "set") step.operation = FindOperation(instr.op, instr.modifiers);
-    if (instr.op == "set") {  // set compares like setp
-      step.operation = FindOperation("setp", instr.modifiers);
+    const bool carries = instr.Has(ptx::Modifier::kCc) || instr.op == ptx::Opcode::kAddc ||
+                         instr.op == ptx::Opcode::kSubc || instr.op == ptx::Opcode::kMadc;
+    const bool is_set = instr.op == ptx::Opcode::kSet;  // compares like setp
+    if (!carries && instr.unknown.empty()) {
+      step.operation = FindOperation(is_set ? ptx::Opcode::kSetp : instr.op, instr.modifiers);
     }
     code->steps.push_back(std::move(step));
   }

@@ -5,6 +5,8 @@
 namespace cupel::reference {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -118,13 +120,13 @@ bool Machine::ExecuteSetp(Block& block, Thread& thread, const Step& step) {
   if (instr.operands.size() > 3) {
     const uint64_t c = Read(block, thread, instr.operands[3], 1);
     for (uint64_t& result : results) {
-      if (instr.Has("and")) result &= c;
-      if (instr.Has("or")) result |= c;
-      if (instr.Has("xor")) result ^= c;
+      if (instr.Has(Modifier::kAnd)) result &= c;
+      if (instr.Has(Modifier::kOr)) result |= c;
+      if (instr.Has(Modifier::kXor)) result ^= c;
     }
   }
   const Operand& to = instr.operands[0];
-  if (instr.op == "setp") {
+  if (instr.op == Opcode::kSetp) {
     const bool pair = to.kind == OperandKind::kPair;
     Write(thread, pair ? to.elements[0] : to, results[0], 1, false);
     if (pair) Write(thread, to.elements[1], results[1], 1, false);
@@ -150,33 +152,34 @@ bool Machine::ExecuteCarry(Block& block, Thread& thread, const Step& step) {
   Frame& frame = thread.frame();
   unsigned __int128 a = Read(block, thread, instr.operands[1], bits);
   unsigned __int128 b = Read(block, thread, instr.operands[2], bits);
-  const bool takes = instr.op.back() == 'c';
+  const bool takes =
+      instr.op == Opcode::kAddc || instr.op == Opcode::kSubc || instr.op == Opcode::kMadc;
   const unsigned carry = takes && frame.carry ? 1 : 0;
-  if (instr.op.starts_with("mad")) {
+  if (instr.op == Opcode::kMad || instr.op == Opcode::kMadc) {
     const __int128 left =
         is_signed ? SignExtend(static_cast<uint64_t>(a), bits) : static_cast<__int128>(a);
     const __int128 right =
         is_signed ? SignExtend(static_cast<uint64_t>(b), bits) : static_cast<__int128>(b);
     const auto product =
         static_cast<unsigned __int128>(left) * static_cast<unsigned __int128>(right);
-    a = Truncate(static_cast<uint64_t>(instr.Has("hi") ? product >> bits : product), bits);
+    a = Truncate(static_cast<uint64_t>(instr.Has(Modifier::kHi) ? product >> bits : product), bits);
     b = Read(block, thread, instr.operands[3], bits);
   }
-  const bool subtracts = instr.op.starts_with("sub");
+  const bool subtracts = instr.op == Opcode::kSub || instr.op == Opcode::kSubc;
   const unsigned __int128 result = subtracts ? a - b - carry : a + b + carry;
   const bool out = subtracts ? a < b + carry : (result >> bits) != 0;
-  if (instr.Has("cc")) frame.carry = out;
+  if (instr.Has(Modifier::kCc)) frame.carry = out;
   Write(thread, instr.operands[0], Truncate(static_cast<uint64_t>(result), bits), bits, false);
   return true;
 }
 
 bool Machine::ExecuteCvta(Block& block, Thread& thread, const Instr& instr) {
   uint64_t base = 0;
-  if (instr.Has("shared") || instr.Has("shared::cta")) base = kSharedBase;
-  if (instr.Has("local")) base = kLocalBase;
-  if (instr.Has("param")) base = kParamBase;
+  if (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta)) base = kSharedBase;
+  if (instr.Has(Modifier::kLocal)) base = kLocalBase;
+  if (instr.Has(Modifier::kParam)) base = kParamBase;
   const uint64_t from = Read(block, thread, instr.operands[1], 64);
-  Write(thread, instr.operands[0], instr.Has("to") ? from - base : from + base, 64, false);
+  Write(thread, instr.operands[0], instr.Has(Modifier::kTo) ? from - base : from + base, 64, false);
   return true;
 }
 
@@ -228,11 +231,11 @@ bool Machine::ExecuteReturn(Block& block, Thread& thread) {
 }
 
 bool Machine::ExecuteFlow(Block& block, Thread& thread, const Instr& instr) {
-  if (instr.op == "bra") {
+  if (instr.op == Opcode::kBra) {
     thread.frame().pc = static_cast<size_t>(instr.operands[0].target);
     return false;
   }
-  if (instr.op == "brx") {
+  if (instr.op == Opcode::kBrx) {
     const auto& table = thread.frame().code->function->branch_table_targets.at(
         static_cast<size_t>(instr.operands[1].target));
     const uint64_t index = Read(block, thread, instr.operands[0], 32);
@@ -240,36 +243,57 @@ bool Machine::ExecuteFlow(Block& block, Thread& thread, const Instr& instr) {
     thread.frame().pc = static_cast<size_t>(table[index]);
     return false;
   }
-  if (instr.op == "call") return ExecuteCall(block, thread, instr);
-  if (instr.op == "ret") return ExecuteReturn(block, thread);
+  if (instr.op == Opcode::kCall) return ExecuteCall(block, thread, instr);
+  if (instr.op == Opcode::kRet) return ExecuteReturn(block, thread);
   thread.status = Status::kDone;  // exit
   return false;
 }
 
 bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
-  const std::string& op = instr.op;
-  if (op == "ld" || op == "st") return ExecuteAccess(block, thread, step);
-  if (op == "atom" || op == "red") return ExecuteAtomic(block, thread, step);
-  if (op == "mov") return ExecuteMov(block, thread, step);
-  if (op == "cvta") return ExecuteCvta(block, thread, instr);
-  for (const char* flow : {"bra", "brx", "call", "ret", "exit"}) {
-    if (op == flow) return ExecuteFlow(block, thread, instr);
-  }
-  if (op == "membar" || op == "fence" || op == "nanosleep") return true;
-  const bool warp_barrier = op == "bar" && instr.Has("warp");
-  for (const char* together : {"shfl", "vote", "match", "redux", "activemask"}) {
-    if (op == together || warp_barrier) {
+  switch (instr.op) {
+    case Opcode::kLd:
+    case Opcode::kSt:
+      return ExecuteAccess(block, thread, step);
+    case Opcode::kAtom:
+    case Opcode::kRed:
+      return ExecuteAtomic(block, thread, step);
+    case Opcode::kMov:
+      return ExecuteMov(block, thread, step);
+    case Opcode::kCvta:
+      return ExecuteCvta(block, thread, instr);
+    case Opcode::kBra:
+    case Opcode::kBrx:
+    case Opcode::kCall:
+    case Opcode::kRet:
+    case Opcode::kExit:
+      return ExecuteFlow(block, thread, instr);
+    case Opcode::kMembar:
+    case Opcode::kFence:
+    case Opcode::kNanosleep:
+      return true;
+    case Opcode::kBar:
+    case Opcode::kBarrier:
+      if (!instr.Has(Modifier::kWarp)) return ArriveAtBarrier(block, thread, instr);
+      [[fallthrough]];
+    case Opcode::kShfl:
+    case Opcode::kVote:
+    case Opcode::kMatch:
+    case Opcode::kRedux:
+    case Opcode::kActivemask:
       thread.status = Status::kWarp;
       return false;
-    }
+    case Opcode::kAddc:
+    case Opcode::kSubc:
+    case Opcode::kMadc:
+      return ExecuteCarry(block, thread, step);
+    default:
+      break;
   }
-  if (op == "bar" || op == "barrier") return ArriveAtBarrier(block, thread, instr);
-  if (instr.Has("cc") || op == "addc" || op == "subc" || op == "madc") {
-    return ExecuteCarry(block, thread, step);
-  }
+  if (instr.Has(Modifier::kCc)) return ExecuteCarry(block, thread, step);
   if (!step.operation) return Fail(&thread, "unknown instruction");
-  if (op == "setp" || op == "set") return ExecuteSetp(block, thread, step);
+  if (instr.op == Opcode::kSetp || instr.op == Opcode::kSet)
+    return ExecuteSetp(block, thread, step);
   const Operation& operation = *step.operation;
   if (instr.operands.size() != operation.operand_bits.size() + 1) {
     return Fail(&thread, "wrong number of operands");

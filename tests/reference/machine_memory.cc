@@ -7,6 +7,8 @@
 namespace cupel::reference {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -26,10 +28,12 @@ std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, con
   const int bits = RegisterBits(*thread.frame().code->function, operand.reg);
   const uint64_t base = thread.frame().registers[static_cast<size_t>(operand.reg)];
   const uint64_t address = Truncate(base + static_cast<uint64_t>(operand.offset), bits);
-  if (instr.Has("shared") || instr.Has("shared::cta")) return Place{Space::kShared, address};
-  if (instr.Has("local")) return Place{Space::kLocal, address};
-  if (instr.Has("param")) return Place{Space::kParam, address};
-  if (instr.Has("global") || instr.Has("const")) return Place{Space::kGlobal, address};
+  if (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta))
+    return Place{Space::kShared, address};
+  if (instr.Has(Modifier::kLocal)) return Place{Space::kLocal, address};
+  if (instr.Has(Modifier::kParam)) return Place{Space::kParam, address};
+  if (instr.Has(Modifier::kGlobal) || instr.Has(Modifier::kConst))
+    return Place{Space::kGlobal, address};
   if (address - kSharedBase < kWindow) return Place{Space::kShared, address - kSharedBase};
   if (address - kLocalBase < kWindow) return Place{Space::kLocal, address - kLocalBase};
   if (address - kParamBase < kWindow) return Place{Space::kParam, address - kParamBase};
@@ -38,7 +42,7 @@ std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, con
 
 bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
-  const bool store = instr.op == "st";
+  const bool store = instr.op == Opcode::kSt;
   const Type type = step.type;
   const Operand& value = instr.operands[store ? 1 : 0];
   const std::vector<Operand> elements =
@@ -71,23 +75,24 @@ std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, ui
   const Format* format = FormatOf(type);
   const int64_t left = SignExtend(old, bits), right = SignExtend(b, bits);
   const bool less = IsSigned(type) ? left < right : old < b;
-  if (instr.Has("add") && format != nullptr) {
-    std::vector<std::string> words{std::string(ptx::Name(type))};
+  if (instr.Has(Modifier::kAdd) && format != nullptr) {
     // PTX: on global memory f32 addition flushes, on shared memory it does not.
-    if (type == Type::kF32 && on_global) words.insert(words.begin(), "ftz");
-    return FindOperation("add", words)->compute({old, b, 0, 0});
+    ptx::Modifiers words;
+    if (type == Type::kF32 && on_global) words.Add(Modifier::kFtz);
+    words.Add(ptx::ModifierOf(type));
+    return FindOperation(Opcode::kAdd, words)->compute({old, b, 0, 0});
   }
   if (format != nullptr) return std::nullopt;
-  if (instr.Has("add")) return Truncate(old + b, bits);
-  if (instr.Has("min")) return less ? old : b;
-  if (instr.Has("max")) return less ? b : old;
-  if (instr.Has("inc")) return old >= b ? 0 : old + 1;
-  if (instr.Has("dec")) return old == 0 || old > b ? b : old - 1;
-  if (instr.Has("and")) return old & b;
-  if (instr.Has("or")) return old | b;
-  if (instr.Has("xor")) return old ^ b;
-  if (instr.Has("exch")) return b;
-  if (instr.Has("cas")) return old == b ? c : old;
+  if (instr.Has(Modifier::kAdd)) return Truncate(old + b, bits);
+  if (instr.Has(Modifier::kMin)) return less ? old : b;
+  if (instr.Has(Modifier::kMax)) return less ? b : old;
+  if (instr.Has(Modifier::kInc)) return old >= b ? 0 : old + 1;
+  if (instr.Has(Modifier::kDec)) return old == 0 || old > b ? b : old - 1;
+  if (instr.Has(Modifier::kAnd)) return old & b;
+  if (instr.Has(Modifier::kOr)) return old | b;
+  if (instr.Has(Modifier::kXor)) return old ^ b;
+  if (instr.Has(Modifier::kExch)) return b;
+  if (instr.Has(Modifier::kCas)) return old == b ? c : old;
   return std::nullopt;
 }
 
@@ -95,7 +100,7 @@ std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, ui
 
 bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
-  const size_t first = instr.op == "atom" ? 1 : 0;
+  const size_t first = instr.op == Opcode::kAtom ? 1 : 0;
   const Type type = step.type;
   const int bits = BitsOf(type);
   const auto size = static_cast<size_t>(bits / 8);

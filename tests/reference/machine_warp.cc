@@ -8,6 +8,8 @@
 namespace cupel::reference {
 
 using ptx::Instr;
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
@@ -24,7 +26,7 @@ bool Machine::ResolveWarp(Block& block, Warp& warp) {
       return t->status == Status::kWarp && &t->instr() == &instr &&
              t->frames.size() == first->frames.size();
     };
-    if (instr.op == "activemask") {
+    if (instr.op == Opcode::kActivemask) {
       if (!all_stopped) continue;
       uint32_t mask = 0;
       for (const Thread* t : warp.lanes) {
@@ -56,11 +58,11 @@ bool Machine::ResolveWarp(Block& block, Warp& warp) {
 }
 
 bool Machine::PerformTogether(Block& block, const std::vector<Thread*>& lanes, uint32_t mask) {
-  const std::string& op = lanes.front()->instr().op;
-  if (op == "shfl") Shuffle(block, lanes, mask);
-  if (op == "vote") Vote(block, lanes);
-  if (op == "match") Match(block, lanes);
-  if (op == "redux") Reduce(block, lanes);
+  const Opcode op = lanes.front()->instr().op;
+  if (op == Opcode::kShfl) Shuffle(block, lanes, mask);
+  if (op == Opcode::kVote) Vote(block, lanes);
+  if (op == Opcode::kMatch) Match(block, lanes);
+  if (op == Opcode::kRedux) Reduce(block, lanes);
   for (Thread* t : lanes) {
     t->status = Status::kRunning;
     ++t->frame().pc;
@@ -82,10 +84,10 @@ void Machine::Shuffle(Block& block, const std::vector<Thread*>& lanes, uint32_t)
     const int most = (lane & segment) | (bound & ~segment);
     const int least = lane & segment;
     int from = least | (b & ~segment);
-    if (instr.Has("up")) from = lane - b;
-    if (instr.Has("down")) from = lane + b;
-    if (instr.Has("bfly")) from = lane ^ b;
-    const bool inside = instr.Has("up") ? from >= most : from <= most;
+    if (instr.Has(Modifier::kUp)) from = lane - b;
+    if (instr.Has(Modifier::kDown)) from = lane + b;
+    if (instr.Has(Modifier::kBfly)) from = lane ^ b;
+    const bool inside = instr.Has(Modifier::kUp) ? from >= most : from <= most;
     if (!inside) from = lane;
     const std::optional<uint64_t> value = given[static_cast<size_t>(from)];
     if (!value) {
@@ -106,10 +108,11 @@ void Machine::Vote(Block& block, const std::vector<Thread*>& lanes) {
     if (Read(block, *t, instr.operands[1], 1) != 0) yes |= self;
   }
   uint64_t result = yes;
-  if (instr.Has("all")) result = yes == all ? 1 : 0;
-  if (instr.Has("any")) result = yes != 0 ? 1 : 0;
-  if (instr.Has("uni")) result = yes == all || yes == 0 ? 1 : 0;
-  for (Thread* t : lanes) Write(*t, instr.operands[0], result, instr.Has("ballot") ? 32 : 1, false);
+  if (instr.Has(Modifier::kAll)) result = yes == all ? 1 : 0;
+  if (instr.Has(Modifier::kAny)) result = yes != 0 ? 1 : 0;
+  if (instr.Has(Modifier::kUni)) result = yes == all || yes == 0 ? 1 : 0;
+  for (Thread* t : lanes)
+    Write(*t, instr.operands[0], result, instr.Has(Modifier::kBallot) ? 32 : 1, false);
 }
 
 void Machine::Match(Block& block, const std::vector<Thread*>& lanes) {
@@ -127,7 +130,7 @@ void Machine::Match(Block& block, const std::vector<Thread*>& lanes) {
   }
   const Operand& to = instr.operands[0];
   for (size_t i = 0; i < lanes.size(); ++i) {
-    if (instr.Has("any")) {
+    if (instr.Has(Modifier::kAny)) {
       Write(*lanes[i], to, same[i], 32, false);
       continue;
     }
@@ -149,19 +152,19 @@ void Machine::Reduce(Block& block, const std::vector<Thread*>& lanes) {
       continue;
     }
     const bool less = is_signed ? SignExtend(value, 32) < SignExtend(*result, 32) : value < *result;
-    if (instr.Has("add")) result = Truncate(*result + value, 32);
-    if (instr.Has("min") && less) result = value;
-    if (instr.Has("max") && !less) result = value;
-    if (instr.Has("and")) result = *result & value;
-    if (instr.Has("or")) result = *result | value;
-    if (instr.Has("xor")) result = *result ^ value;
+    if (instr.Has(Modifier::kAdd)) result = Truncate(*result + value, 32);
+    if (instr.Has(Modifier::kMin) && less) result = value;
+    if (instr.Has(Modifier::kMax) && !less) result = value;
+    if (instr.Has(Modifier::kAnd)) result = *result & value;
+    if (instr.Has(Modifier::kOr)) result = *result | value;
+    if (instr.Has(Modifier::kXor)) result = *result ^ value;
   }
   for (Thread* t : lanes) Write(*t, instr.operands[0], *result, 32, false);
 }
 
 /// bar.{sync,arrive,red}: counts the thread. The thread waits, except for bar.arrive.
 bool Machine::ArriveAtBarrier(Block& block, Thread& thread, const Instr& instr) {
-  const bool reduces = instr.Has("red");
+  const bool reduces = instr.Has(Modifier::kRed);
   const size_t first = reduces ? 1 : 0;
   const size_t count = instr.operands.size() - first - (reduces ? 1 : 0);
   const auto id = static_cast<uint32_t>(Read(block, thread, instr.operands[first], 32));
@@ -171,7 +174,7 @@ bool Machine::ArriveAtBarrier(Block& block, Thread& thread, const Instr& instr) 
   barrier.expected =
       count > 1 ? static_cast<uint32_t>(Read(block, thread, instr.operands[first + 1], 32)) : 0;
   if (reduces && Read(block, thread, instr.operands.back(), 1) != 0) ++barrier.votes;
-  if (instr.Has("arrive")) return true;
+  if (instr.Has(Modifier::kArrive)) return true;
   thread.status = Status::kBarrier;
   thread.barrier = id;
   thread.reduces = reduces ? &instr : nullptr;
@@ -191,9 +194,9 @@ bool Machine::ResolveBarriers(Block& block) {
       if (thread.reduces != nullptr) {
         const Instr& instr = *thread.reduces;
         uint64_t result = barrier.votes;
-        if (instr.Has("and")) result = barrier.votes == barrier.arrived ? 1 : 0;
-        if (instr.Has("or")) result = barrier.votes != 0 ? 1 : 0;
-        Write(thread, instr.operands[0], result, instr.Has("popc") ? 32 : 1, false);
+        if (instr.Has(Modifier::kAnd)) result = barrier.votes == barrier.arrived ? 1 : 0;
+        if (instr.Has(Modifier::kOr)) result = barrier.votes != 0 ? 1 : 0;
+        Write(thread, instr.operands[0], result, instr.Has(Modifier::kPopc) ? 32 : 1, false);
       }
       thread.status = Status::kRunning;
       ++thread.frame().pc;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "instruction.h"
-#include "ptx/names.h"
 
 namespace cupel::reference {
 
+using ptx::Modifier;
 using ptx::Type;
 
 const Format* FormatOf(Type type) {
@@ -54,19 +55,19 @@ int64_t SignExtend(uint64_t value, int bits) {
   return static_cast<int64_t>((Truncate(value, bits) ^ sign) - sign);
 }
 
-bool Words::Only(std::initializer_list<std::string_view> known) const {
-  return std::all_of(modifiers.begin(), modifiers.end(), [&](const std::string& word) {
-    return ptx::TypeNamed(word) != Type::kNone ||
+bool Words::Only(std::initializer_list<Modifier> known) const {
+  return std::all_of(modifiers.begin(), modifiers.end(), [&](Modifier word) {
+    return ptx::TypeOf(word) != Type::kNone ||
            std::find(known.begin(), known.end(), word) != known.end();
   });
 }
 
 std::optional<Rounding> Words::FloatRounding() const {
-  if (Has("rn")) return Rounding::kNearestEven;
-  if (Has("rz")) return Rounding::kZero;
-  if (Has("rm")) return Rounding::kDown;
-  if (Has("rp")) return Rounding::kUp;
-  if (Has("rna")) return Rounding::kNearestAway;
+  if (Has(Modifier::kRn)) return Rounding::kNearestEven;
+  if (Has(Modifier::kRz)) return Rounding::kZero;
+  if (Has(Modifier::kRm)) return Rounding::kDown;
+  if (Has(Modifier::kRp)) return Rounding::kUp;
+  if (Has(Modifier::kRna)) return Rounding::kNearestAway;
   return std::nullopt;
 }
 
@@ -89,13 +90,8 @@ Operation InHalves(const Operation& one) {
   return both;
 }
 
-std::optional<Operation> FindOperation(std::string_view op,
-                                       const std::vector<std::string>& modifiers) {
-  Words words{op, modifiers, {}};
-  for (const std::string& modifier : modifiers) {
-    const Type type = ptx::TypeNamed(modifier);
-    if (type != Type::kNone) words.types.push_back(type);
-  }
+std::optional<Operation> FindOperation(ptx::Opcode op, const ptx::Modifiers& modifiers) {
+  const Words words{op, modifiers, ptx::TypesOf(modifiers)};
   if (words.types.empty()) return std::nullopt;
   for (const auto& part :
        {&IntegerOperation, &BitOperation, &CompareOperation, &ConvertOperation,

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "exact.h"
@@ -48,8 +47,7 @@ struct Operation {
 };
 
 /// Returns nothing if the reference does not support the instruction.
-std::optional<Operation> FindOperation(std::string_view op,
-                                       const std::vector<std::string>& modifiers);
+std::optional<Operation> FindOperation(ptx::Opcode op, const ptx::Modifiers& modifiers);
 
 /// Whether `got` is a correct result. `expected` is the result of `compute`.
 bool Agrees(const Operation& operation, const Operands& operands, uint64_t expected, uint64_t got);

@@ -9,6 +9,8 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 
 long double Value(uint64_t bits, const Format& format) {
@@ -52,53 +54,56 @@ std::optional<Kind> Single(const Words& w) {
     return Kind{[f](long double a, long double) { return f(a); }, bound, 1};
   };
   constexpr double kTwoPi = 6.283185307179586;
-  if (w.op == "div") {
-    const bool full = w.Has("full");
+  if (w.op == Opcode::kDiv) {
+    const bool full = w.Has(Modifier::kFull);
     return Kind{
         [full](long double a, long double b) { return Quotient(a, b, full); }, {.ulps = 2}, 2};
   }
-  if (w.op == "rcp") return unary([](long double a) { return 1 / a; }, {.ulps = 1});
-  if (w.op == "sqrt") return unary([](long double a) { return sqrtl(a); }, {.relative = 0x1p-23});
-  if (w.op == "rsqrt") {
+  if (w.op == Opcode::kRcp) return unary([](long double a) { return 1 / a; }, {.ulps = 1});
+  if (w.op == Opcode::kSqrt)
+    return unary([](long double a) { return sqrtl(a); }, {.relative = 0x1p-23});
+  if (w.op == Opcode::kRsqrt) {
     return unary([](long double a) { return 1 / sqrtl(a); }, {.relative = std::exp2(-22.9)});
   }
-  if (w.op == "ex2") return unary([](long double a) { return exp2l(a); }, {.relative = 0x1p-22});
-  if (w.op == "lg2") {
+  if (w.op == Opcode::kEx2)
+    return unary([](long double a) { return exp2l(a); }, {.relative = 0x1p-22});
+  if (w.op == Opcode::kLg2) {
     // The bound is absolute between 1/2 and 2 and relative elsewhere. The other one is never wider.
     return unary([](long double a) { return log2l(a); },
                  {.relative = 0x1p-22, .absolute = 0x1p-22});
   }
-  if (w.op == "sin" || w.op == "cos") {
+  if (w.op == Opcode::kSin || w.op == Opcode::kCos) {
     const Bound bound{.absolute = std::exp2(-20.5), .lowest = -kTwoPi, .highest = kTwoPi};
-    if (w.op == "sin") return unary([](long double a) { return sinl(a); }, bound);
+    if (w.op == Opcode::kSin) return unary([](long double a) { return sinl(a); }, bound);
     return unary([](long double a) { return cosl(a); }, bound);
   }
-  if (w.op == "tanh") return unary([](long double a) { return tanhl(a); }, {.relative = 0x1p-11});
+  if (w.op == Opcode::kTanh)
+    return unary([](long double a) { return tanhl(a); }, {.relative = 0x1p-11});
   return std::nullopt;
 }
 
 std::optional<Kind> Double(const Words& w) {
   // Only the upper 32 bits of operands and results are used. PTX gives no bound.
   const Bound gross{.relative = 0x1p-19, .stated = false};
-  if (w.op == "rcp" && w.Has("ftz")) {
+  if (w.op == Opcode::kRcp && w.Has(Modifier::kFtz)) {
     return Kind{[](long double a, long double) { return 1 / a; }, gross, 1};
   }
-  if (w.op == "rsqrt") {
+  if (w.op == Opcode::kRsqrt) {
     const Bound fine{.relative = 0x1p-48, .stated = false};
     return Kind{[](long double a, long double) { return 1 / sqrtl(a); },
-                w.Has("ftz") ? gross : fine, 1};
+                w.Has(Modifier::kFtz) ? gross : fine, 1};
   }
   return std::nullopt;
 }
 
 std::optional<Kind> Half(const Words& w, const Format& format) {
   const bool brain = &format == &kBF16;
-  if (w.op == "ex2") {
+  if (w.op == Opcode::kEx2) {
     return Kind{[](long double a, long double) { return exp2l(a); },
                 {.relative = brain ? 0x1p-7 : std::exp2(-9.9)},
                 1};
   }
-  if (w.op == "tanh") {
+  if (w.op == Opcode::kTanh) {
     const Bound bound = {.absolute = brain ? 0x1p-8 : std::exp2(-10.987)};
     return Kind{[](long double a, long double) { return tanhl(a); }, bound, 1};
   }
@@ -108,13 +113,13 @@ std::optional<Kind> Half(const Words& w, const Format& format) {
 }  // namespace
 
 std::optional<Operation> ApproximateOperation(const Words& w) {
-  if (!w.Has("approx") && !w.Has("full")) return std::nullopt;
+  if (!w.Has(Modifier::kApprox) && !w.Has(Modifier::kFull)) return std::nullopt;
   if (w.types.size() != 1 || FormatOf(w.types[0]) == nullptr ||
-      !w.Only({"approx", "full", "ftz"})) {
+      !w.Only({Modifier::kApprox, Modifier::kFull, Modifier::kFtz})) {
     return std::nullopt;
   }
   const Format& format = *FormatOf(w.types[0]);
-  const bool flush = w.Has("ftz");
+  const bool flush = w.Has(Modifier::kFtz);
   const std::optional<Kind> kind =
       format.bits == 32 ? Single(w) : (format.bits == 64 ? Double(w) : Half(w, format));
   if (!kind) return std::nullopt;

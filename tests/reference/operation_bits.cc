@@ -18,6 +18,8 @@ Operation OperationOn(int result_bits, std::vector<int> operand_bits,
 
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 
 std::optional<Operation> Logic(const Words& w, int bits) {
@@ -26,18 +28,19 @@ std::optional<Operation> Logic(const Words& w, int bits) {
                        [=](const Operands& in) { return Truncate(f(in[0], in[1]), bits); });
   };
   if (w.modifiers.size() != 1) return std::nullopt;
-  if (w.op == "and") return make(2, [](uint64_t a, uint64_t b) { return a & b; });
-  if (w.op == "or") return make(2, [](uint64_t a, uint64_t b) { return a | b; });
-  if (w.op == "xor") return make(2, [](uint64_t a, uint64_t b) { return a ^ b; });
-  if (w.op == "not") return make(1, [](uint64_t a, uint64_t) { return ~a; });
-  if (w.op == "mov") return make(1, [](uint64_t a, uint64_t) { return a; });
-  if (w.op == "cnot" && bits > 1) return make(1, [](uint64_t a, uint64_t) { return a == 0; });
+  if (w.op == Opcode::kAnd) return make(2, [](uint64_t a, uint64_t b) { return a & b; });
+  if (w.op == Opcode::kOr) return make(2, [](uint64_t a, uint64_t b) { return a | b; });
+  if (w.op == Opcode::kXor) return make(2, [](uint64_t a, uint64_t b) { return a ^ b; });
+  if (w.op == Opcode::kNot) return make(1, [](uint64_t a, uint64_t) { return ~a; });
+  if (w.op == Opcode::kMov) return make(1, [](uint64_t a, uint64_t) { return a; });
+  if (w.op == Opcode::kCnot && bits > 1)
+    return make(1, [](uint64_t a, uint64_t) { return a == 0; });
   return std::nullopt;
 }
 
 std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
   if (w.modifiers.size() != 1) return std::nullopt;
-  const bool left = w.op == "shl";
+  const bool left = w.op == Opcode::kShl;
   return OperationOn(bits, {bits, 32}, [=](const Operands& in) {
     uint64_t value = in[0];
     const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // larger amounts are clamped
@@ -59,7 +62,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
       return bits == 64 && (in[position] > 255 || in[position + 1] > 255);
     };
   };
-  if (w.op == "bfe") {
+  if (w.op == Opcode::kBfe) {
     Operation operation = OperationOn(bits, {bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[1] & 0xffu),
                 length = static_cast<int>(in[2] & 0xffu);
@@ -76,7 +79,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
     operation.is_undefined = undefined_beyond_a_byte(1);
     return operation;
   }
-  if (w.op == "bfi") {
+  if (w.op == Opcode::kBfi) {
     Operation operation = OperationOn(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[2] & 0xffu),
                 length = static_cast<int>(in[3] & 0xffu);
@@ -90,8 +93,8 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
     operation.is_undefined = undefined_beyond_a_byte(2);
     return operation;
   }
-  if (w.op == "bfind") {
-    const bool shift = w.Has("shiftamt");
+  if (w.op == Opcode::kBfind) {
+    const bool shift = w.Has(Modifier::kShiftamt);
     return OperationOn(32, {bits}, [=](const Operands& in) -> uint64_t {
       const bool negative = is_signed && ((in[0] >> (bits - 1)) & 1u) != 0;
       for (int i = bits - 1; i >= 0; --i) {
@@ -102,15 +105,15 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
       return 0xffffffffu;
     });
   }
-  if (w.op == "brev") {
+  if (w.op == Opcode::kBrev) {
     return OperationOn(bits, {bits}, [=](const Operands& in) {
       uint64_t result = 0;
       for (int i = 0; i < bits; ++i) result |= ((in[0] >> i) & 1u) << (bits - 1 - i);
       return result;
     });
   }
-  if (w.op == "popc" || w.op == "clz") {
-    const bool counts = w.op == "popc";
+  if (w.op == Opcode::kPopc || w.op == Opcode::kClz) {
+    const bool counts = w.op == Opcode::kPopc;
     return OperationOn(32, {bits}, [=](const Operands& in) {
       return static_cast<uint64_t>(counts ? std::popcount(in[0])
                                           : std::countl_zero(in[0]) - (64 - bits));
@@ -174,24 +177,25 @@ uint64_t Dot(const Operands& in, int bits, bool a_signed, bool b_signed, int b_f
 }
 
 std::optional<Operation> Words32(const Words& w) {
-  const bool clamp = w.Has("clamp");
-  if (w.op == "shf") {
-    const bool left = w.Has("l");
+  const bool clamp = w.Has(Modifier::kClamp);
+  if (w.op == Opcode::kShf) {
+    const bool left = w.Has(Modifier::kL);
     return OperationOn(32, {32, 32, 32},
                        [=](const Operands& in) { return FunnelShift(in, left, clamp); });
   }
-  if (w.op == "prmt" && w.modifiers.size() == 1) return OperationOn(32, {32, 32, 32}, &Permute);
-  if (w.op == "bmsk") {
+  if (w.op == Opcode::kPrmt && w.modifiers.size() == 1)
+    return OperationOn(32, {32, 32, 32}, &Permute);
+  if (w.op == Opcode::kBmsk) {
     return OperationOn(32, {32, 32}, [=](const Operands& in) { return BitMask(in, clamp); });
   }
-  if (w.op == "fns") {
+  if (w.op == Opcode::kFns) {
     Operation operation = OperationOn(32, {32, 32, 32}, &FindNthSet);
     // The smallest offset has no magnitude in 32 bits; GPUs then find nothing and return 0.
     operation.is_undefined = [](const Operands& in) { return in[1] > 31 || in[2] == 0x80000000; };
     operation.compute = [](const Operands& in) { return in[1] > 31 ? 0 : FindNthSet(in); };
     return operation;
   }
-  if (w.op == "lop3") {
+  if (w.op == Opcode::kLop3) {
     return OperationOn(32, {32, 32, 32, 32}, [](const Operands& in) {
       uint64_t result = 0;
       for (int i = 0; i < 32; ++i) {
@@ -202,10 +206,10 @@ std::optional<Operation> Words32(const Words& w) {
       return result;
     });
   }
-  if (w.op == "dp4a" || w.op == "dp2a") {
+  if (w.op == Opcode::kDp4a || w.op == Opcode::kDp2a) {
     const bool a = IsSigned(w.types[0]), b = w.types.size() > 1 && IsSigned(w.types[1]);
-    const int bits = w.op == "dp4a" ? 8 : 16;
-    const int from = w.Has("hi") ? 2 : 0;
+    const int bits = w.op == Opcode::kDp4a ? 8 : 16;
+    const int from = w.Has(Modifier::kHi) ? 2 : 0;
     return OperationOn(32, {32, 32, 32},
                        [=](const Operands& in) { return Dot(in, bits, a, b, from); });
   }
@@ -218,26 +222,39 @@ std::optional<Operation> BitOperation(const Words& w) {
   const Type type = w.types.back();
   const int bits = BitsOf(type);
   if (bits == 0 || bits == 8 || bits > 64) return std::nullopt;
-  for (const char* name : {"and", "or", "xor", "not", "cnot", "mov"}) {
-    if (w.op == name) return Logic(w, bits);
+  switch (w.op) {
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+    case Opcode::kNot:
+    case Opcode::kCnot:
+    case Opcode::kMov:
+      return Logic(w, bits);
+    default:
+      break;
   }
-  if (w.op == "shl" || w.op == "shr") return Shift(w, bits, w.op == "shr" && IsSigned(type));
-  if (w.op == "selp" && w.modifiers.size() == 1) {
+  if (w.op == Opcode::kShl || w.op == Opcode::kShr)
+    return Shift(w, bits, w.op == Opcode::kShr && IsSigned(type));
+  if (w.op == Opcode::kSelp && w.modifiers.size() == 1) {
     return OperationOn(bits, {bits, bits, 1},
                        [](const Operands& in) { return in[2] ? in[0] : in[1]; });
   }
-  if (w.op == "slct" && w.types.size() == 2 && w.types[1] == Type::kS32 && !w.Has("ftz")) {
+  if (w.op == Opcode::kSlct && w.types.size() == 2 && w.types[1] == Type::kS32 &&
+      !w.Has(Modifier::kFtz)) {
     const int width = BitsOf(w.types[0]);
     return OperationOn(width, {width, width, 32}, [](const Operands& in) {
       return SignExtend(in[2], 32) >= 0 ? in[0] : in[1];
     });
   }
   if (bits == 16) return std::nullopt;
-  if (w.Only({"shiftamt"}) && w.types.size() == 1) {
+  if (w.Only({Modifier::kShiftamt}) && w.types.size() == 1) {
     std::optional<Operation> found = Field(w, bits, IsSigned(type));
     if (found) return found;
   }
-  return bits == 32 && w.Only({"l", "r", "clamp", "wrap", "lo", "hi"}) ? Words32(w) : std::nullopt;
+  return bits == 32 && w.Only({Modifier::kL, Modifier::kR, Modifier::kClamp, Modifier::kWrap,
+                               Modifier::kLo, Modifier::kHi})
+             ? Words32(w)
+             : std::nullopt;
 }
 
 }  // namespace cupel::reference

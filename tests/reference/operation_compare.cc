@@ -6,29 +6,57 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 
 /// Whether a relation holds between integers, or numbers that are not NaN. `order` is -1, 0 or 1.
-std::optional<bool> Holds(std::string_view relation, int order) {
-  if (relation == "eq") return order == 0;
-  if (relation == "ne") return order != 0;
-  if (relation == "lt" || relation == "lo") return order < 0;
-  if (relation == "le" || relation == "ls") return order <= 0;
-  if (relation == "gt" || relation == "hi") return order > 0;
-  if (relation == "ge" || relation == "hs") return order >= 0;
+std::optional<bool> Holds(Modifier relation, int order) {
+  if (relation == Modifier::kEq) return order == 0;
+  if (relation == Modifier::kNe) return order != 0;
+  if (relation == Modifier::kLt || relation == Modifier::kLo) return order < 0;
+  if (relation == Modifier::kLe || relation == Modifier::kLs) return order <= 0;
+  if (relation == Modifier::kGt || relation == Modifier::kHi) return order > 0;
+  if (relation == Modifier::kGe || relation == Modifier::kHs) return order >= 0;
   return std::nullopt;
 }
 
-bool CompareFloats(const std::string& relation, uint64_t a, uint64_t b, const Format& format,
-                   bool flush) {
+/// The relation without its NaNs for equ, neu, ltu …, which are true for NaNs; else kUnknown.
+Modifier Ordered(Modifier relation) {
+  switch (relation) {
+    case Modifier::kEqu:
+      return Modifier::kEq;
+    case Modifier::kNeu:
+      return Modifier::kNe;
+    case Modifier::kLtu:
+      return Modifier::kLt;
+    case Modifier::kLeu:
+      return Modifier::kLe;
+    case Modifier::kGtu:
+      return Modifier::kGt;
+    case Modifier::kGeu:
+      return Modifier::kGe;
+    default:
+      return Modifier::kUnknown;
+  }
+}
+
+/// Relations between floats, apart from the unordered ones.
+bool IsOfFloats(Modifier relation) {
+  return ptx::Modifiers{Modifier::kEq, Modifier::kNe, Modifier::kLt,       Modifier::kLe,
+                        Modifier::kGt, Modifier::kGe, Modifier::kIsNumber, Modifier::kIsNan}
+      .Has(relation);
+}
+
+bool CompareFloats(Modifier relation, uint64_t a, uint64_t b, const Format& format, bool flush) {
   const Number left = Unpack(flush ? Flush(a, format) : a, format);
   const Number right = Unpack(flush ? Flush(b, format) : b, format);
   const bool ordered = !left.IsNan() && !right.IsNan();
-  if (relation == "num") return ordered;
-  if (relation == "nan") return !ordered;
-  const bool with_nan = relation.size() == 3;  // equ, neu, ltu …: true for NaN
-  if (!ordered) return with_nan;
-  return *Holds(std::string_view(relation).substr(0, 2), Compare(left, right));
+  if (relation == Modifier::kIsNumber) return ordered;
+  if (relation == Modifier::kIsNan) return !ordered;
+  const Modifier with_nan = Ordered(relation);
+  if (!ordered) return with_nan != Modifier::kUnknown;
+  return *Holds(with_nan != Modifier::kUnknown ? with_nan : relation, Compare(left, right));
 }
 
 std::optional<Operation> Test(const Words& w) {
@@ -37,14 +65,14 @@ std::optional<Operation> Test(const Words& w) {
   Operation operation;
   operation.result_bits = 1;
   operation.operand_bits = {format->bits};
-  const std::string what = w.modifiers[0];
+  const Modifier what = w.modifiers[0];
   operation.compute = [=](const Operands& in) -> uint64_t {
     const Number number = Unpack(in[0], *format);
-    if (what == "notanumber") return number.IsNan();
-    if (what == "number") return !number.IsNan();
-    if (what == "infinite") return number.IsInfinite();
-    if (what == "finite") return !number.IsInfinite() && !number.IsNan();
-    if (what == "subnormal") return IsSubnormal(in[0], *format);
+    if (what == Modifier::kNotanumber) return number.IsNan();
+    if (what == Modifier::kNumber) return !number.IsNan();
+    if (what == Modifier::kInfinite) return number.IsInfinite();
+    if (what == Modifier::kFinite) return !number.IsInfinite() && !number.IsNan();
+    if (what == Modifier::kSubnormal) return IsSubnormal(in[0], *format);
     // In PTX, "normal" is true for zeros.
     return number.kind == Number::Kind::kFinite && !IsSubnormal(in[0], *format);
   };
@@ -54,20 +82,16 @@ std::optional<Operation> Test(const Words& w) {
 }  // namespace
 
 std::optional<Operation> CompareOperation(const Words& w) {
-  if (w.op == "testp") return Test(w);
-  if (w.op != "setp") return std::nullopt;
+  if (w.op == Opcode::kTestp) return Test(w);
+  if (w.op != Opcode::kSetp) return std::nullopt;
   const Type type = w.types.back();
   const Format* format = FormatOf(type);
-  const std::string relation = w.modifiers[0];
+  const Modifier relation = w.modifiers[0];
   Operation operation;
   operation.result_bits = 1;
   if (format != nullptr) {
-    const bool flush = w.Has("ftz");
-    const bool known =
-        relation == "num" || relation == "nan" ||
-        (relation.size() == 3 && relation[2] == 'u' && Holds(relation.substr(0, 2), 0)) ||
-        (relation.size() == 2 && Holds(relation, 0) && relation != "lo" && relation != "ls" &&
-         relation != "hi" && relation != "hs");
+    const bool flush = w.Has(Modifier::kFtz);
+    const bool known = IsOfFloats(relation) || Ordered(relation) != Modifier::kUnknown;
     if (!known) return std::nullopt;
     operation.operand_bits = {format->bits, format->bits};
     operation.compute = [=](const Operands& in) -> uint64_t {

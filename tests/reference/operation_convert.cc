@@ -5,6 +5,8 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 
 /// Clamps a finite number, already rounded to an integral value, to an integer type's range.
@@ -27,19 +29,21 @@ uint64_t ToInteger(const Number& number, int bits, bool is_signed) {
 }
 
 std::optional<Rounding> IntegerRounding(const Words& w) {
-  if (w.Has("rni")) return Rounding::kNearestEven;
-  if (w.Has("rzi")) return Rounding::kZero;
-  if (w.Has("rmi")) return Rounding::kDown;
-  if (w.Has("rpi")) return Rounding::kUp;
+  if (w.Has(Modifier::kRni)) return Rounding::kNearestEven;
+  if (w.Has(Modifier::kRzi)) return Rounding::kZero;
+  if (w.Has(Modifier::kRmi)) return Rounding::kDown;
+  if (w.Has(Modifier::kRpi)) return Rounding::kUp;
   return std::nullopt;
 }
 
 std::optional<Operation> FloatToInteger(const Words& w, Operation operation, const Format& from) {
   const std::optional<Rounding> rounding = IntegerRounding(w);
-  if (!rounding || !w.Only({"rni", "rzi", "rmi", "rpi", "ftz", "sat"})) return std::nullopt;
+  if (!rounding || !w.Only({Modifier::kRni, Modifier::kRzi, Modifier::kRmi, Modifier::kRpi,
+                            Modifier::kFtz, Modifier::kSat}))
+    return std::nullopt;
   const int bits = BitsOf(w.types[0]);
   const bool is_signed = IsSigned(w.types[0]);
-  const bool flush = w.Has("ftz");
+  const bool flush = w.Has(Modifier::kFtz);
   operation.compute = [=](const Operands& in) -> uint64_t {
     const Number number = Unpack(flush ? Flush(in[0], from) : in[0], from);
     if (number.IsNan()) {
@@ -53,7 +57,8 @@ std::optional<Operation> FloatToInteger(const Words& w, Operation operation, con
 
 std::optional<Operation> IntegerToFloat(const Words& w, Operation operation, const Format& to) {
   const std::optional<Rounding> rounding = w.FloatRounding();
-  if (!rounding || !w.Only({"rn", "rz", "rm", "rp"})) return std::nullopt;
+  if (!rounding || !w.Only({Modifier::kRn, Modifier::kRz, Modifier::kRm, Modifier::kRp}))
+    return std::nullopt;
   const int bits = BitsOf(w.types[1]);
   const bool is_signed = IsSigned(w.types[1]);
   operation.compute = [=](const Operands& in) {
@@ -66,10 +71,10 @@ std::optional<Operation> IntegerToFloat(const Words& w, Operation operation, con
 }
 
 std::optional<Operation> IntegerToInteger(const Words& w, Operation operation) {
-  if (!w.Only({"sat"})) return std::nullopt;
+  if (!w.Only({Modifier::kSat})) return std::nullopt;
   const int to = BitsOf(w.types[0]), from = BitsOf(w.types[1]);
   const bool to_signed = IsSigned(w.types[0]), from_signed = IsSigned(w.types[1]);
-  const bool saturate = w.Has("sat");
+  const bool saturate = w.Has(Modifier::kSat);
   operation.compute = [=](const Operands& in) {
     const bool negative = from_signed && SignExtend(in[0], from) < 0;
     const uint64_t extended = from_signed ? static_cast<uint64_t>(SignExtend(in[0], from)) : in[0];
@@ -80,17 +85,18 @@ std::optional<Operation> IntegerToInteger(const Words& w, Operation operation) {
 }
 
 uint64_t Finish(uint64_t bits, const Words& w, const Format& format) {
-  if (w.Has("relu")) {
+  if (w.Has(Modifier::kRelu)) {
     if (IsNan(bits, format)) return format.canonical_nan;
     if ((bits & format.SignBit()) != 0) bits = 0;
   }
-  return w.Has("sat") ? Saturated(bits, format) : bits;
+  return w.Has(Modifier::kSat) ? Saturated(bits, format) : bits;
 }
 
 std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const Format& to,
                                       const Format& from) {
-  if (!w.Only({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu",
-               "satfinite"})) {
+  if (!w.Only({Modifier::kRn, Modifier::kRz, Modifier::kRm, Modifier::kRp, Modifier::kRni,
+               Modifier::kRzi, Modifier::kRmi, Modifier::kRpi, Modifier::kFtz, Modifier::kSat,
+               Modifier::kRelu, Modifier::kSatfinite})) {
     return std::nullopt;
   }
   const std::optional<Rounding> integral = IntegerRounding(w);
@@ -99,9 +105,10 @@ std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const
   const bool narrows = to.fraction < from.fraction || to.bias < from.bias;
   if (narrows != rounding.has_value() || (integral && rounding)) return std::nullopt;
   // Only f32 operands and results are flushed.
-  const bool flush_from = w.Has("ftz") && from.bits == 32, flush_to = w.Has("ftz") && to.bits == 32;
+  const bool flush_from = w.Has(Modifier::kFtz) && from.bits == 32,
+             flush_to = w.Has(Modifier::kFtz) && to.bits == 32;
   operation.flushes = flush_to;
-  const bool finite = w.Has("satfinite");
+  const bool finite = w.Has(Modifier::kSatfinite);
   operation.float_result = &to;
   const Words words = w;
   operation.compute = [=](const Operands& in) {
@@ -121,16 +128,17 @@ int Stride(const Format& format) { return format.bits == 6 ? 8 : format.bits; }
 std::optional<Operation> Pair(const Words& w, const Format& to) {
   const Type from = w.types[1];
   const bool small = to.bits <= 8;
-  if (!w.FloatRounding() || (small && !w.Has("satfinite")) ||
-      !w.Only({"rn", "rz", "relu", "satfinite", "ftz"})) {
+  if (!w.FloatRounding() || (small && !w.Has(Modifier::kSatfinite)) ||
+      !w.Only(
+          {Modifier::kRn, Modifier::kRz, Modifier::kRelu, Modifier::kSatfinite, Modifier::kFtz})) {
     return std::nullopt;
   }
   const Rounding rounding = *w.FloatRounding();
   const Words words = w;
-  const bool finite = w.Has("satfinite"), flush = w.Has("ftz");
+  const bool finite = w.Has(Modifier::kSatfinite), flush = w.Has(Modifier::kFtz);
   auto narrow = [=](uint64_t bits, const Format& format) {
     const uint64_t flushed = flush && format.bits == 32 ? Flush(bits, format) : bits;
-    if (words.Has("relu") && IsNan(flushed, format)) return to.canonical_nan;
+    if (words.Has(Modifier::kRelu) && IsNan(flushed, format)) return to.canonical_nan;
     return Finish(Pack(Unpack(flushed, format), to, rounding, finite), words, to);
   };
   const int stride = Stride(to);
@@ -158,7 +166,9 @@ std::optional<Operation> Pair(const Words& w, const Format& to) {
 }
 
 std::optional<Operation> FromFp8(const Words& w, const Format& from) {
-  if (w.types[0] != Type::kF16x2 || !w.Has("rn") || !w.Only({"rn", "relu"})) return std::nullopt;
+  if (w.types[0] != Type::kF16x2 || !w.Has(Modifier::kRn) ||
+      !w.Only({Modifier::kRn, Modifier::kRelu}))
+    return std::nullopt;
   Operation operation;
   operation.result_bits = 32;
   const int stride = Stride(from);
@@ -178,7 +188,9 @@ std::optional<Operation> FromFp8(const Words& w, const Format& from) {
 
 std::optional<Operation> ToTf32(const Words& w, Operation operation) {
   const std::optional<Rounding> rounding = w.FloatRounding();
-  if (w.types[1] != Type::kF32 || !rounding || !w.Only({"rn", "rna", "rz", "relu", "satfinite"})) {
+  if (w.types[1] != Type::kF32 || !rounding ||
+      !w.Only(
+          {Modifier::kRn, Modifier::kRna, Modifier::kRz, Modifier::kRelu, Modifier::kSatfinite})) {
     return std::nullopt;
   }
   operation.result_bits = 32;
@@ -187,7 +199,8 @@ std::optional<Operation> ToTf32(const Words& w, Operation operation) {
   const Words words = w;
   operation.compute = [=](const Operands& in) {
     // A NaN stays a NaN.
-    const uint64_t bits = Pack(Unpack(in[0], kF32), kTF32, *rounding, words.Has("satfinite"));
+    const uint64_t bits =
+        Pack(Unpack(in[0], kF32), kTF32, *rounding, words.Has(Modifier::kSatfinite));
     return Finish(bits, words, kTF32) << 13;
   };
   return operation;
@@ -196,7 +209,7 @@ std::optional<Operation> ToTf32(const Words& w, Operation operation) {
 }  // namespace
 
 std::optional<Operation> ConvertOperation(const Words& w) {
-  if (w.op != "cvt" || w.types.size() != 2 || w.Has("pack")) return std::nullopt;
+  if (w.op != Opcode::kCvt || w.types.size() != 2 || w.Has(Modifier::kPack)) return std::nullopt;
   const Type to = w.types[0], from = w.types[1];
   Operation operation;
   operation.result_bits = BitsOf(to);

@@ -6,6 +6,8 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 using Numbers = std::array<Number, 3>;
 
@@ -47,32 +49,32 @@ Number Negated(Number number) {
 }
 
 std::optional<Operation> Arithmetic(const Words& w, const Traits& traits) {
-  if (w.op == "add") {
+  if (w.op == Opcode::kAdd) {
     return Rounded(traits, 2, [](const Numbers& n, Rounding r) { return Add(n[0], n[1], r); });
   }
-  if (w.op == "sub") {
+  if (w.op == Opcode::kSub) {
     return Rounded(traits, 2,
                    [](const Numbers& n, Rounding r) { return Add(n[0], Negated(n[1]), r); });
   }
-  if (w.op == "mul") {
+  if (w.op == Opcode::kMul) {
     return Rounded(traits, 2, [](const Numbers& n, Rounding) { return Multiply(n[0], n[1]); });
   }
   // From here on PTX has no default rounding.
   if (!w.FloatRounding()) return std::nullopt;
-  if (w.op == "fma" || w.op == "mad") {
+  if (w.op == Opcode::kFma || w.op == Opcode::kMad) {
     return Rounded(traits, 3,
                    [](const Numbers& n, Rounding r) { return Add(Multiply(n[0], n[1]), n[2], r); });
   }
   if (traits.format->bits < 32) return std::nullopt;
-  if (w.op == "div") {
+  if (w.op == Opcode::kDiv) {
     return Rounded(traits, 2, [](const Numbers& n, Rounding) { return Divide(n[0], n[1]); });
   }
-  if (w.op == "rcp") {
+  if (w.op == Opcode::kRcp) {
     return Rounded(traits, 1, [](const Numbers& n, Rounding) {
       return Divide(Number::Integer(false, 1), n[0]);
     });
   }
-  if (w.op == "sqrt") {
+  if (w.op == Opcode::kSqrt) {
     return Rounded(traits, 1, [](const Numbers& n, Rounding) { return SquareRoot(n[0]); });
   }
   return std::nullopt;
@@ -87,9 +89,9 @@ std::optional<Operation> Selection(const Words& w, const Traits& traits) {
   operation.float_result = &format;
   operation.flushes = traits.flush;
   const bool flush = traits.flush;
-  if (w.op == "min" || w.op == "max") {
-    if (!w.Only({"ftz", "NaN"})) return std::nullopt;
-    const bool largest = w.op == "max", keep_nan = w.Has("NaN");
+  if (w.op == Opcode::kMin || w.op == Opcode::kMax) {
+    if (!w.Only({Modifier::kFtz, Modifier::kNaN})) return std::nullopt;
+    const bool largest = w.op == Opcode::kMax, keep_nan = w.Has(Modifier::kNaN);
     operation.compute = [=](const Operands& in) {
       const uint64_t a = flush ? Flush(in[0], format) : in[0];
       const uint64_t b = flush ? Flush(in[1], format) : in[1];
@@ -98,21 +100,21 @@ std::optional<Operation> Selection(const Words& w, const Traits& traits) {
     };
     return operation;
   }
-  if (w.op == "copysign" && w.modifiers.size() == 1) {
+  if (w.op == Opcode::kCopysign && w.modifiers.size() == 1) {
     operation.compute = [=](const Operands& in) {
       return (in[0] & format.SignBit()) | (in[1] & ~format.SignBit());
     };
     return operation;
   }
-  if (!w.Only({"ftz"})) return std::nullopt;
+  if (!w.Only({Modifier::kFtz})) return std::nullopt;
   operation.operand_bits = {format.bits};
-  if (w.op == "neg") {
+  if (w.op == Opcode::kNeg) {
     operation.compute = [=](const Operands& in) {
       return (flush ? Flush(in[0], format) : in[0]) ^ format.SignBit();
     };
     return operation;
   }
-  if (w.op == "abs") {
+  if (w.op == Opcode::kAbs) {
     operation.compute = [=](const Operands& in) {
       return (flush ? Flush(in[0], format) : in[0]) & ~format.SignBit();
     };
@@ -151,9 +153,10 @@ std::optional<Operation> FloatOperation(const Words& w) {
     return std::nullopt;
   }
   const Traits traits{FormatOf(w.types[0]), w.FloatRounding().value_or(Rounding::kNearestEven),
-                      w.Has("ftz"), w.Has("sat"), false};
+                      w.Has(Modifier::kFtz), w.Has(Modifier::kSat), false};
   if (traits.flush && w.types[0] == Type::kF64) return std::nullopt;
-  if (w.Only({"rn", "rz", "rm", "rp", "ftz", "sat"})) {
+  if (w.Only({Modifier::kRn, Modifier::kRz, Modifier::kRm, Modifier::kRp, Modifier::kFtz,
+              Modifier::kSat})) {
     std::optional<Operation> found = Arithmetic(w, traits);
     if (found) return found;
   }
@@ -165,10 +168,11 @@ std::optional<Operation> HalfOperation(const Words& w) {
   const Type type = w.types[0];
   const bool packed = type == Type::kF16x2 || type == Type::kBF16x2;
   if (!packed && type != Type::kF16 && type != Type::kBF16) return std::nullopt;
-  const Traits traits{FormatOf(type), Rounding::kNearestEven, w.Has("ftz"), w.Has("sat"),
-                      w.Has("relu")};
+  const Traits traits{FormatOf(type), Rounding::kNearestEven, w.Has(Modifier::kFtz),
+                      w.Has(Modifier::kSat), w.Has(Modifier::kRelu)};
   std::optional<Operation> found;
-  if (w.Only({"rn", "ftz", "sat", "relu"})) found = Arithmetic(w, traits);
+  if (w.Only({Modifier::kRn, Modifier::kFtz, Modifier::kSat, Modifier::kRelu}))
+    found = Arithmetic(w, traits);
   if (!found) found = Selection(w, traits);
   if (found && packed) return InHalves(*found);
   return found;

@@ -5,6 +5,8 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 __extension__ using Int128 = __int128;
 
@@ -32,19 +34,19 @@ std::optional<Operation> Simple(const Words& w, Operation operation, Reader read
     operation.compute = [=](const Operands& in) { return Cut(f(read(in[0])), bits); };
     return operation;
   };
-  if (w.op == "add") return binary([](Int128 a, Int128 b) { return a + b; });
-  if (w.op == "sub") return binary([](Int128 a, Int128 b) { return a - b; });
-  if (w.op == "min") return binary([](Int128 a, Int128 b) { return a < b ? a : b; });
-  if (w.op == "max") return binary([](Int128 a, Int128 b) { return a > b ? a : b; });
-  if (w.op == "neg" && read.is_signed) return unary([](Int128 a) { return -a; });
-  if (w.op == "abs" && read.is_signed) return unary([](Int128 a) { return a < 0 ? -a : a; });
-  if (w.op == "div" || w.op == "rem") {
-    const bool remainder = w.op == "rem";
+  if (w.op == Opcode::kAdd) return binary([](Int128 a, Int128 b) { return a + b; });
+  if (w.op == Opcode::kSub) return binary([](Int128 a, Int128 b) { return a - b; });
+  if (w.op == Opcode::kMin) return binary([](Int128 a, Int128 b) { return a < b ? a : b; });
+  if (w.op == Opcode::kMax) return binary([](Int128 a, Int128 b) { return a > b ? a : b; });
+  if (w.op == Opcode::kNeg && read.is_signed) return unary([](Int128 a) { return -a; });
+  if (w.op == Opcode::kAbs && read.is_signed) return unary([](Int128 a) { return a < 0 ? -a : a; });
+  if (w.op == Opcode::kDiv || w.op == Opcode::kRem) {
+    const bool remainder = w.op == Opcode::kRem;
     binary([=](Int128 a, Int128 b) { return b == 0 ? 0 : (remainder ? a % b : a / b); });
     operation.is_undefined = [bits](const Operands& in) { return Truncate(in[1], bits) == 0; };
     return operation;
   }
-  if (w.op == "sad") {
+  if (w.op == Opcode::kSad) {
     operation.operand_bits = {bits, bits, bits};
     operation.compute = [=](const Operands& in) {
       const Int128 a = read(in[0]), b = read(in[1]);
@@ -58,9 +60,9 @@ std::optional<Operation> Simple(const Words& w, Operation operation, Reader read
 /// mul and mad with .lo, .hi or .wide.
 std::optional<Operation> Product(const Words& w, Operation operation, Reader read) {
   const int bits = read.bits;
-  const bool adds = w.op == "mad";
-  const bool wide = w.Has("wide"), high = w.Has("hi");
-  if (!wide && !high && !w.Has("lo")) return std::nullopt;
+  const bool adds = w.op == Opcode::kMad;
+  const bool wide = w.Has(Modifier::kWide), high = w.Has(Modifier::kHi);
+  if (!wide && !high && !w.Has(Modifier::kLo)) return std::nullopt;
   if (wide && bits == 64) return std::nullopt;
   operation.result_bits = wide ? 2 * bits : bits;
   operation.operand_bits = {bits, bits};
@@ -92,8 +94,9 @@ std::optional<Operation> IntegerOperation(const Words& w) {
   Operation operation;
   operation.result_bits = read.bits;
   operation.result_is_signed = read.is_signed;
-  if (w.op == "mul" || w.op == "mad") {
-    return w.Only({"lo", "hi", "wide"}) ? Product(w, operation, read) : std::nullopt;
+  if (w.op == Opcode::kMul || w.op == Opcode::kMad) {
+    return w.Only({Modifier::kLo, Modifier::kHi, Modifier::kWide}) ? Product(w, operation, read)
+                                                                   : std::nullopt;
   }
   return w.modifiers.size() == 1 ? Simple(w, operation, read) : std::nullopt;
 }

@@ -6,6 +6,8 @@
 namespace cupel::reference {
 namespace {
 
+using ptx::Modifier;
+using ptx::Opcode;
 using ptx::Type;
 
 uint64_t Clamped(__int128 value, int bits, bool is_signed) {
@@ -19,14 +21,14 @@ uint64_t Clamped(__int128 value, int bits, bool is_signed) {
 std::optional<Operation> Clamping(const Words& w) {
   if (w.types.size() != 1 || w.types[0] != Type::kS32) return std::nullopt;
   auto value = [](uint64_t bits) { return static_cast<__int128>(SignExtend(bits, 32)); };
-  const bool saturates = w.Has("sat") && w.modifiers.size() == 2;
-  if ((w.op == "add" || w.op == "sub") && saturates) {
-    const bool subtracts = w.op == "sub";
+  const bool saturates = w.Has(Modifier::kSat) && w.modifiers.size() == 2;
+  if ((w.op == Opcode::kAdd || w.op == Opcode::kSub) && saturates) {
+    const bool subtracts = w.op == Opcode::kSub;
     return OperationOn(32, {32, 32}, [=](const Operands& in) {
       return Clamped(value(in[0]) + (subtracts ? -value(in[1]) : value(in[1])), 32, true);
     });
   }
-  if (w.op == "mad" && w.Has("hi") && w.Has("sat")) {
+  if (w.op == Opcode::kMad && w.Has(Modifier::kHi) && w.Has(Modifier::kSat)) {
     return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
       return Clamped(((value(in[0]) * value(in[1])) >> 32) + value(in[2]), 32, true);
     });
@@ -34,10 +36,10 @@ std::optional<Operation> Clamping(const Words& w) {
   return std::nullopt;
 }
 
-uint64_t Least(std::string_view op, bool relu, bool is_signed, int bits, const Operands& in) {
+uint64_t Least(Opcode op, bool relu, bool is_signed, int bits, const Operands& in) {
   const int64_t a = SignExtend(in[0], bits), b = SignExtend(in[1], bits);
   const bool less = is_signed ? a < b : in[0] < in[1];
-  const uint64_t chosen = (op == "min") == less ? in[0] : in[1];
+  const uint64_t chosen = (op == Opcode::kMin) == less ? in[0] : in[1];
   return relu && SignExtend(chosen, bits) < 0 ? 0 : chosen;
 }
 
@@ -47,14 +49,15 @@ std::optional<Operation> IntegerPairs(const Words& w) {
   const bool pairs = type == Type::kU16x2 || type == Type::kS16x2;
   const bool is_signed = type == Type::kS16x2 || type == Type::kS32;
   const int bits = pairs ? 16 : 32;
-  if (w.op == "add" && pairs && w.modifiers.size() == 1) {
+  if (w.op == Opcode::kAdd && pairs && w.modifiers.size() == 1) {
     return InHalves(
         OperationOn(16, {16, 16}, [](const Operands& in) { return Truncate(in[0] + in[1], 16); }));
   }
-  if ((w.op != "min" && w.op != "max") || !w.Only({"relu"})) return std::nullopt;
-  const bool relu = w.Has("relu");
+  if ((w.op != Opcode::kMin && w.op != Opcode::kMax) || !w.Only({Modifier::kRelu}))
+    return std::nullopt;
+  const bool relu = w.Has(Modifier::kRelu);
   if (!pairs && (!relu || type != Type::kS32)) return std::nullopt;
-  const std::string op(w.op);
+  const Opcode op = w.op;
   const Operation one = OperationOn(
       bits, {bits, bits}, [=](const Operands& in) { return Least(op, relu, is_signed, bits, in); });
   return pairs ? InHalves(one) : one;
@@ -62,10 +65,12 @@ std::optional<Operation> IntegerPairs(const Words& w) {
 
 /// mul24, mad24: the low 24 bits of each factor; .hi is bits 16 to 47 of the product.
 std::optional<Operation> Multiply24(const Words& w) {
-  if ((w.op != "mul24" && w.op != "mad24") || w.types.size() != 1 || w.Has("sat")) {
+  if ((w.op != Opcode::kMul24 && w.op != Opcode::kMad24) || w.types.size() != 1 ||
+      w.Has(Modifier::kSat)) {
     return std::nullopt;
   }
-  const bool is_signed = IsSigned(w.types[0]), high = w.Has("hi"), adds = w.op == "mad24";
+  const bool is_signed = IsSigned(w.types[0]), high = w.Has(Modifier::kHi),
+             adds = w.op == Opcode::kMad24;
   Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
     const uint64_t a = Truncate(in[0], 24), b = Truncate(in[1], 24);
     const uint64_t product =
@@ -78,20 +83,20 @@ std::optional<Operation> Multiply24(const Words& w) {
 
 /// prmt with a mode: two bits (three for f4e and b4e) decide which bytes of b:a are selected.
 std::optional<Operation> PermuteMode(const Words& w) {
-  if (w.op != "prmt" || w.modifiers.size() != 2) return std::nullopt;
-  const std::string mode = w.modifiers[1];
+  if (w.op != Opcode::kPrmt || w.modifiers.size() != 2) return std::nullopt;
+  const Modifier mode = w.modifiers[1];
   return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
     const uint64_t both = in[1] << 32 | in[0];
     const uint64_t n = in[2] & 3u;
     uint64_t result = 0;
     for (uint64_t i = 0; i < 4; ++i) {
       uint64_t byte = 0;
-      if (mode == "f4e") byte = n + i;
-      if (mode == "b4e") byte = (n + 8 - i) % 8;
-      if (mode == "rc8") byte = n;
-      if (mode == "ecl") byte = std::max(n, i);
-      if (mode == "ecr") byte = std::min(n, i);
-      if (mode == "rc16") byte = 2 * (n & 1u) + (i & 1u);
+      if (mode == Modifier::kF4e) byte = n + i;
+      if (mode == Modifier::kB4e) byte = (n + 8 - i) % 8;
+      if (mode == Modifier::kRc8) byte = n;
+      if (mode == Modifier::kEcl) byte = std::max(n, i);
+      if (mode == Modifier::kEcr) byte = std::min(n, i);
+      if (mode == Modifier::kRc16) byte = 2 * (n & 1u) + (i & 1u);
       result |= ((both >> (8 * byte)) & 0xffu) << (8 * i);
     }
     return result;
@@ -99,8 +104,8 @@ std::optional<Operation> PermuteMode(const Words& w) {
 }
 
 std::optional<Operation> Extend(const Words& w) {
-  if (w.op != "szext" || w.types.size() != 1) return std::nullopt;
-  const bool is_signed = IsSigned(w.types[0]), clamps = w.Has("clamp");
+  if (w.op != Opcode::kSzext || w.types.size() != 1) return std::nullopt;
+  const bool is_signed = IsSigned(w.types[0]), clamps = w.Has(Modifier::kClamp);
   return OperationOn(32, {32, 32}, [=](const Operands& in) -> uint64_t {
     if (clamps && in[1] >= 32) return in[0];
     const auto bits = static_cast<int>(in[1] & 31u);
@@ -111,10 +116,11 @@ std::optional<Operation> Extend(const Words& w) {
 }
 
 std::optional<Operation> Differences(const Words& w) {
-  if (w.op != "vabsdiff4" || w.types != std::vector<Type>(3, Type::kU32) || !w.Only({"add"})) {
+  if (w.op != Opcode::kVabsdiff4 || w.types != ptx::Types{Type::kU32, Type::kU32, Type::kU32} ||
+      !w.Only({Modifier::kAdd})) {
     return std::nullopt;
   }
-  const bool adds = w.Has("add");
+  const bool adds = w.Has(Modifier::kAdd);
   return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
     uint64_t packed = 0, sum = in[2];
     for (int i = 0; i < 32; i += 8) {
@@ -128,7 +134,9 @@ std::optional<Operation> Differences(const Words& w) {
 
 /// cvt.pack: a in the bits above b, and a third operand above both.
 std::optional<Operation> Packing(const Words& w) {
-  if (w.op != "cvt" || !w.Has("pack") || !w.Has("sat") || w.types.size() < 2) return std::nullopt;
+  if (w.op != Opcode::kCvt || !w.Has(Modifier::kPack) || !w.Has(Modifier::kSat) ||
+      w.types.size() < 2)
+    return std::nullopt;
   const int bits = BitsOf(w.types[0]);
   const bool is_signed = IsSigned(w.types[0]), three = w.types.size() == 3;
   Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
@@ -142,11 +150,12 @@ std::optional<Operation> Packing(const Words& w) {
 }
 
 std::optional<Operation> SelectBySign(const Words& w) {
-  if (w.op != "slct" || w.types.size() != 2 || w.types[1] != Type::kF32 || !w.Only({"ftz"})) {
+  if (w.op != Opcode::kSlct || w.types.size() != 2 || w.types[1] != Type::kF32 ||
+      !w.Only({Modifier::kFtz})) {
     return std::nullopt;
   }
   const int bits = BitsOf(w.types[0]);
-  const bool flush = w.Has("ftz");
+  const bool flush = w.Has(Modifier::kFtz);
   return OperationOn(bits, {bits, bits, 32}, [=](const Operands& in) {
     const Number c = Unpack(flush ? Flush(in[2], kF32) : in[2], kF32);
     return !c.IsNan() && Compare(c, Number::Zero(false)) >= 0 ? in[0] : in[1];
@@ -157,8 +166,7 @@ std::optional<Operation> FloatPairs(const Words& w) {
   if (w.types.size() != 1 || w.types[0] != Type::kF32x2) return std::nullopt;
   Words one = w;
   one.types = {Type::kF32};
-  std::replace(one.modifiers.begin(), one.modifiers.end(), std::string("f32x2"),
-               std::string("f32"));
+  one.modifiers.Replace(Modifier::kF32x2, Modifier::kF32);
   const std::optional<Operation> found = FloatOperation(one);
   if (!found) return std::nullopt;
   return InHalves(*found);
@@ -167,14 +175,15 @@ std::optional<Operation> FloatPairs(const Words& w) {
 /// add, sub and fma of 16-bit operands and an f32 operand, with a single rounding.
 std::optional<Operation> Mixed(const Words& w) {
   if (w.types.size() != 2 || w.types[0] != Type::kF32 || FormatOf(w.types[1]) == nullptr ||
-      BitsOf(w.types[1]) != 16 || !w.Only({"rn", "rz", "rm", "rp", "sat"})) {
+      BitsOf(w.types[1]) != 16 ||
+      !w.Only({Modifier::kRn, Modifier::kRz, Modifier::kRm, Modifier::kRp, Modifier::kSat})) {
     return std::nullopt;
   }
   const Format& from = *FormatOf(w.types[1]);
-  const bool product = w.op == "fma", subtracts = w.op == "sub";
-  if (!product && !subtracts && w.op != "add") return std::nullopt;
+  const bool product = w.op == Opcode::kFma, subtracts = w.op == Opcode::kSub;
+  if (!product && !subtracts && w.op != Opcode::kAdd) return std::nullopt;
   const Rounding rounding = w.FloatRounding().value_or(Rounding::kNearestEven);
-  const bool saturate = w.Has("sat");
+  const bool saturate = w.Has(Modifier::kSat);
   Operation operation = OperationOn(32, {16, 32}, [=](const Operands& in) {
     const Number left =
         product ? Multiply(Unpack(in[0], from), Unpack(in[1], from)) : Unpack(in[0], from);
@@ -190,11 +199,13 @@ std::optional<Operation> Mixed(const Words& w) {
 
 /// min and max of magnitudes, with the product's sign.
 std::optional<Operation> Magnitudes(const Words& w) {
-  if ((w.op != "min" && w.op != "max") || !w.Has("xorsign") || w.types.size() != 1 ||
-      w.types[0] != Type::kF32 || !w.Only({"xorsign", "abs", "NaN", "ftz"})) {
+  if ((w.op != Opcode::kMin && w.op != Opcode::kMax) || !w.Has(Modifier::kXorsign) ||
+      w.types.size() != 1 || w.types[0] != Type::kF32 ||
+      !w.Only({Modifier::kXorsign, Modifier::kAbs, Modifier::kNaN, Modifier::kFtz})) {
     return std::nullopt;
   }
-  const bool largest = w.op == "max", keep_nan = w.Has("NaN"), flush = w.Has("ftz");
+  const bool largest = w.op == Opcode::kMax, keep_nan = w.Has(Modifier::kNaN),
+             flush = w.Has(Modifier::kFtz);
   Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
     const uint64_t a = flush ? Flush(in[0], kF32) : in[0], b = flush ? Flush(in[1], kF32) : in[1];
     if (keep_nan && (IsNan(a, kF32) || IsNan(b, kF32))) return kF32.canonical_nan;
