@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "emu/kernel.h"
-#include "emu/launch.h"
-#include "emu/memory.h"
-#include "emu/thread_pool.h"
+#include "emu/check/global_race.h"
+#include "emu/core/memory.h"
+#include "emu/core/thread_pool.h"
+#include "emu/decode/kernel_module.h"
+#include "emu/exec/launch.h"
 #include "ptx/parser.h"
 #include "ptx_files.h"
 
@@ -68,7 +69,9 @@ Result<Loaded> Load(const Workload& workload, Mode mode) {
   TRY_ASSIGN(auto kernels, emu::KernelModule::Decode(module));
   TRY_ASSIGN(auto memory, emu::GlobalMemory::Create());
   Loaded loaded{std::move(kernels), std::move(memory), {}, {}};
-  if (mode == kFullChecks) loaded.memory.Watch(loaded.module->global_granule_shift());
+  if (mode == kFullChecks)
+    loaded.memory.Watch(
+        std::make_unique<emu::GlobalChecker>(loaded.module->global_granule_shift()));
   int index = 0;
   for (uint64_t floats : workload.buffers) {
     const bool is_output = static_cast<size_t>(index) + 1 == workload.buffers.size();

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "emu/shared_fusion.h"
+#include "emu/decode/shared_fusion.h"
 #include "ptx/parser.h"
 
 namespace cupel::bench {

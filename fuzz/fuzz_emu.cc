@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "emu/kernel.h"
-#include "emu/launch.h"
-#include "emu/memory.h"
-#include "emu/thread_pool.h"
+#include "emu/core/memory.h"
+#include "emu/core/thread_pool.h"
+#include "emu/decode/kernel_module.h"
+#include "emu/exec/launch.h"
 #include "harness.h"
 #include "ptx/parser.h"
 

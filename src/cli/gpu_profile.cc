@@ -11,7 +11,7 @@
 
 #include "base/demangle.h"
 #include "base/json.h"
-#include "emu/emulator.h"
+#include "emu/exec/emulator.h"
 #include "gpu/ncu.h"
 #include "gpu/one_shot.h"
 #include "os/fd.h"

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "emu/handlers.h"
-#include "emu/launch.h"
+#include "emu/exec/launch.h"
+#include "emu/ops/handlers.h"
 
 namespace cupel::reference {
 

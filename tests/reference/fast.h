@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "emu/kernel.h"
-#include "emu/memory.h"
-#include "emu/thread_pool.h"
+#include "emu/core/memory.h"
+#include "emu/core/thread_pool.h"
+#include "emu/decode/kernel_module.h"
 #include "ptx/ir.h"
 
 namespace cupel::reference {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/handlers.h"
+#include "emu/ops/handlers.h"
 #include "fast.h"
 #include "forms.h"
 #include "machine.h"

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "emu/handlers.h"
+#include "emu/ops/handlers.h"
 #include "fast.h"
 #include "generator.h"
 #include "machine.h"

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/check/race_report.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "emu/check/report.h"
+#include "emu/core/code.h"
+#include "emu/core/op.h"
+#include "emu/core/slots.h"
+#include "emu/core/warp.h"
+#include "emu/core/worker.h"
+
+namespace cupel::emu {
+
+namespace {
+
+std::string Missing(bool both_write, bool same_warp, bool other_block) {
+  if (both_write) return "nothing orders the two writes, so the final value is undefined.";
+  if (other_block) return "nothing orders the two blocks.";
+  return fmt::format("nothing orders the two accesses: a {} is missing.",
+                     same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
+}
+
+}  // namespace
+
+bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report) {
+  if (Suspicion& suspicion = warp.worker->suspicion;
+      suspicion.finding && suspicion.place == report.place && suspicion.is_unwritten) {
+    // An earlier read found this place unwritten, so the two accesses are a race.
+    engine::Finding finding = std::move(*suspicion.finding);
+    suspicion.finding.reset();
+    finding.code = report.code;
+    finding.message = fmt::format(
+        "{}, which thread {}{} writes at line {}, and {}", suspicion.reads,
+        warp.index * kLanes + lane, report.other_block ? " of another block" : "",
+        LineOfId(warp, LineId(warp, op)), Missing(false, report.same_warp, report.other_block));
+    RecordFault(warp, suspicion.source, std::move(finding));
+    return false;
+  }
+  const char* verb = kind.atomic ? "updates" : (kind.store ? "writes" : "reads");
+  const std::string at =
+      report.other_line > 0 ? fmt::format(" at line {}", report.other_line) : std::string();
+  std::string message =
+      fmt::format("Thread {} {} {}, which {} {}{}, and ", warp.index * kLanes + lane, verb,
+                  report.memory, report.other, report.other_wrote ? "wrote" : "read", at);
+  message += Missing(kind.store && report.other_wrote && !kind.atomic, report.same_warp,
+                     report.other_block);
+  if (report.mixed) {
+    message += " An atomic read would be safe too.";
+    Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);
+    return true;
+  }
+  if (report.harmless) {
+    message += " It stores the value that is there already, so the result is the same.";
+    Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);
+    return true;
+  }
+  Fault(warp, op, report.code, message, static_cast<int>(lane), report.where);
+  return false;
+}
+
+void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const std::string& message,
+             const std::string& where, uint64_t place) {
+  Suspicion& suspicion = warp.worker->suspicion;
+  if (suspicion.finding) return;
+  engine::Finding finding = Describe(warp, op, code, static_cast<int>(lane));
+  finding.message = message;
+  finding.where = where;
+  const size_t what = message.find(", which nothing");
+  suspicion.is_unwritten = what != message.npos;
+  suspicion.reads = message.substr(0, what);
+  suspicion.finding = std::move(finding);
+  suspicion.source = op->source;
+  suspicion.place = place;
+}
+
+void WarnLockstep(Warp& warp, const Op* op, uint32_t before, uint32_t now) {
+  Warn(
+      warp, op, "missing_syncwarp",
+      fmt::format("Thread {} relies on thread {} of its warp having run first: volatile alone does "
+                  "not order them. Add a __syncwarp.",
+                  now, before));
+}
+
+uint32_t LineId(const Warp& warp, const Op* op) {
+  const Code& code = *warp.worker->launch->code;
+  return op->source < code.line_ids.size() ? code.line_ids[op->source] : kLineIds - 1;
+}
+
+int LineOfId(const Warp& warp, uint32_t id) {
+  const Code& code = *warp.worker->launch->code;
+  return id < code.line_of_id.size() ? code.line_of_id[id] : 0;
+}
+
+bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
+                     const std::byte* host, uint32_t bytes) {
+  std::byte value[32];
+  if (!kind.plain || bytes > sizeof value) return false;
+  StoredValue(warp, op, static_cast<int>(lane), value);
+  return std::memcmp(value, host, bytes) == 0;
+}
+
+void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other) {
+  if (!kind.plain) return;
+  std::byte values[2][32];
+  StoredValue(warp, op, static_cast<int>(lane), values[0]);
+  StoredValue(warp, op, static_cast<int>(other), values[1]);
+  if (std::memcmp(values[0], values[1], AccessShape::Unpack(op->aux).bytes()) == 0) return;
+  Warn(warp, op, "store_conflict",
+       fmt::format("Lanes {} and {} of a warp store different values to the same address, so the "
+                   "final value is undefined.",
+                   other, lane),
+       static_cast<int>(lane));
+}
+
+}  // namespace cupel::emu

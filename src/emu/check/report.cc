@@ -1,0 +1,253 @@
+// Findings: what a warp did wrong, the source line, and the thread.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/check/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emu/check/shared_race.h"
+#include "emu/core/block_state.h"
+#include "emu/core/code.h"
+#include "emu/core/op.h"
+#include "emu/core/source_line.h"
+#include "emu/core/warp.h"
+#include "emu/core/worker.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr size_t kMostFindings = 64;  // of one worker
+
+SourceLine LineOfOp(const Warp& warp, const Op* op) {
+  const Code& code = *warp.worker->launch->code;
+  if (op->source >= code.sources.size()) return {};
+  return LineOf(*code.module, code.sources[op->source].location);
+}
+
+plan::Dim3 ThreadIndex(const Warp& warp, int lane) {
+  const plan::Dim3& block = warp.worker->launch->request->block;
+  const uint32_t linear = warp.index * kLanes + static_cast<uint32_t>(lane);
+  return {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+}
+
+int FirstLane(uint32_t mask) { return mask == 0 ? 0 : __builtin_ctz(mask); }
+
+void Record(Warp& warp, uint32_t source, engine::Finding finding) {
+  Worker& worker = *warp.worker;
+  const uint64_t block = warp.block->number;
+  if (finding.severity == engine::Severity::kError) {
+    uint64_t stop = worker.launch->stop_at.load();
+    while (block < stop && !worker.launch->stop_at.compare_exchange_weak(stop, block)) {
+    }
+  }
+  for (SeenFinding& seen : worker.findings) {
+    if (seen.source == source && seen.finding.code == finding.code) {
+      ++seen.finding.count;
+      return;
+    }
+  }
+  if (worker.findings.size() >= kMostFindings && finding.severity != engine::Severity::kError)
+    return;
+  worker.findings.push_back({block, source, std::move(finding)});
+}
+
+const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+/// Describes `address` in a block's memory of `size` bytes.
+std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
+  const uint64_t end = address + bytes;
+  if (end > size && address < (uint64_t{1} << 31)) {
+    return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size,
+                       size);
+  }
+  return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
+}
+
+/// "32 threads at line 12, 8 threads at line 31": where groups of a block wait.
+std::string WaitingLines(BlockState& block) {
+  std::vector<std::pair<int, int>> lines;
+  for (Warp& warp : block.warps) {
+    for (int i = 0; i < warp.others; ++i) {
+      const Group& group = warp.other[static_cast<size_t>(i)];
+      const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
+      const int line = LineOfOp(warp, op).line;
+      const auto found = std::find_if(lines.begin(), lines.end(),
+                                      [&](const auto& entry) { return entry.first == line; });
+      const int lanes = __builtin_popcount(group.mask);
+      if (found == lines.end()) {
+        lines.emplace_back(line, lanes);
+      } else {
+        found->second += lanes;
+      }
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const auto& [line, lanes] : lines) {
+    text += fmt::format("{}{} thread{} at line {}", text.empty() ? "" : ", ", lanes,
+                        Plural(static_cast<uint64_t>(lanes)), line);
+  }
+  return text;
+}
+
+}  // namespace
+
+engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
+  engine::Finding finding;
+  finding.code = code;
+  finding.kernel = warp.worker->launch->kernel->demangled;
+  const SourceLine line = LineOfOp(warp, op);
+  finding.file = line.file;
+  finding.line = line.line;
+  finding.block = warp.block->index;
+  finding.thread = ThreadIndex(warp, lane);
+  return finding;
+}
+
+void SettleSuspicion(Warp& warp) {
+  Suspicion& suspicion = warp.worker->suspicion;
+  if (!suspicion.finding) return;
+  engine::Finding finding = std::move(*suspicion.finding);
+  suspicion.finding.reset();
+  finding.severity = engine::Severity::kWarning;
+  Record(warp, suspicion.source, std::move(finding));
+}
+
+void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
+  warp.stop = Stop::kFault;
+  SettleSuspicion(warp);
+  Record(warp, source, std::move(finding));
+}
+
+const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
+                std::string where) {
+  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
+  finding.message = message;
+  finding.where = std::move(where);
+  RecordFault(warp, op->source, std::move(finding));
+  return nullptr;
+}
+
+void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
+          std::string where) {
+  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
+  finding.severity = engine::Severity::kWarning;
+  finding.message = message;
+  finding.where = std::move(where);
+  Record(warp, op->source, std::move(finding));
+}
+
+const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
+                      uint64_t address, uint32_t bytes, bool store) {
+  const char* code = "misaligned";
+  if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
+  if (kind == FaultKind::kReadOnly) code = "writes_input";
+  if (kind == FaultKind::kForeign) code = "foreign_buffer";
+  engine::Finding finding = Describe(warp, op, code, lane);
+  const char* name = "global memory";
+  switch (space) {
+    case MemorySpace::kShared:
+      name = "shared memory";
+      finding.where = Within("shared memory", address, warp.shared_bytes, bytes);
+      break;
+    case MemorySpace::kLocal:
+      name = "local memory";
+      finding.where = Within("local memory", address, warp.local_bytes, bytes);
+      break;
+    case MemorySpace::kParam:
+      name = "the parameters";
+      finding.where = Within("parameters", address, warp.param_bytes, bytes);
+      break;
+    default:
+      finding.where = warp.worker->launch->memory->Describe(address);
+  }
+  const char* verb = store ? "store" : "load";
+  switch (kind) {
+    case FaultKind::kOutOfBounds:
+      finding.message =
+          fmt::format("A {} of {} byte{} is outside of {}.", verb, bytes, Plural(bytes),
+                      space == MemorySpace::kGlobal ? "every buffer" : name);
+      break;
+    case FaultKind::kMisaligned:
+      finding.message =
+          fmt::format("A {} of {} bytes in {} is at an address that is not a multiple of {}.", verb,
+                      bytes, name, bytes);
+      break;
+    case FaultKind::kReadOnly:
+      finding.message = fmt::format(
+          "A store of {} byte{} writes to memory that the kernel may only read: an input or a "
+          "constant.",
+          bytes, Plural(bytes));
+      break;
+    case FaultKind::kForeign:
+      finding.message =
+          fmt::format("A {} of {} byte{} accesses a buffer that this launch has no pointer to.",
+                      verb, bytes, Plural(bytes));
+      break;
+  }
+  RecordFault(warp, op->source, std::move(finding));
+  return nullptr;
+}
+
+void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
+  const uint32_t outside = warp.active & ~named;
+  const uint32_t absent = named & ~warp.active;
+  std::string message;
+  if (wrong != 0) {
+    message = fmt::format(
+        "{} lane{} read from lanes that do not take part (executing lanes "
+        "{:#010x}, mask {:#010x}): the values are undefined.",
+        __builtin_popcount(wrong), Plural(static_cast<uint64_t>(__builtin_popcount(wrong))),
+        warp.active, named);
+  } else if (outside != 0) {
+    message =
+        fmt::format("Lanes {:#010x} execute a warp instruction whose mask {:#010x} excludes them.",
+                    outside, named);
+  } else {
+    message =
+        fmt::format("The mask {:#010x} names lanes {:#010x}, which never arrive.", named, absent);
+  }
+  Warn(warp, op, "shuffle_inactive_lane", message);
+}
+
+void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second) {
+  Fault(warp, second, "barrier_divergence",
+        fmt::format("Threads of one warp wait at different barriers (lines {} and {}): "
+                    "all threads of a block must reach the same __syncthreads.",
+                    LineOfOp(warp, first).line, LineOfOp(warp, second).line));
+}
+
+void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t lanes) {
+  const int one = LineOfOp(warp, first).line, other = LineOfOp(warp, second).line;
+  if (one == other) return;
+  Warn(warp, second, "barrier_divergence",
+       fmt::format(
+           "Warps of a block wait at one barrier from lines {} and {}: all threads of a block "
+           "must reach the same __syncthreads.",
+           one, other),
+       FirstLane(lanes));
+}
+
+void ReportDeadlock(BlockState& block) {
+  for (Warp& warp : block.warps) {
+    if (warp.others == 0) continue;
+    const Group& group = warp.other[0];
+    const bool barrier = group.state == GroupState::kBarrier;
+    warp.active = group.mask;
+    Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
+          fmt::format("No thread of the block can continue: {} wait for threads that never arrive.",
+                      WaitingLines(block)));
+    return;
+  }
+}
+
+void ReportBudget(Warp& warp, const char* what, int64_t budget) {
+  if (warp.active == 0 && warp.others > 0) warp.active = warp.other[0].mask;
+  Fault(warp, warp.pc, "instruction_budget",
+        fmt::format("The {} executed more than {} warp instructions and was stopped here: it loops "
+                    "forever, or does more work than cupel allows.",
+                    what, budget));
+}
+
+}  // namespace cupel::emu

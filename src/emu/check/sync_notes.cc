@@ -1,0 +1,45 @@
+// Records what orders accesses: warp-level synchronisation, fences, strong accesses.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "emu/check/sync_notes.h"
+
+#include "emu/check/global_race.h"
+#include "emu/check/shared_race.h"
+#include "emu/core/block_order.h"
+#include "emu/core/block_state.h"
+#include "emu/core/launch_state.h"
+#include "emu/core/op.h"
+#include "emu/core/warp.h"
+#include "emu/core/worker.h"
+
+namespace cupel::emu {
+
+void NoteWarpSync(Warp& warp, uint32_t mask) {
+  warp.block->checker->clocks().Sync(warp.index, mask);
+}
+
+void NoteExit(Warp& warp, uint32_t mask) { warp.block->checker->clocks().Exit(warp.index, mask); }
+
+void NoteFence(Warp& warp, bool reaches_other_blocks) {
+  warp.block->checker->clocks().Fence(warp.index, reaches_other_blocks);
+}
+
+void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
+  BlockClocks& clocks = warp.block->checker->clocks();
+  LaunchState& launch = *warp.worker->launch;
+  // Blocks can order each other if they run on one thread, as kernels do that may wait for others.
+  BlockOrder* order = is_global && warp.watching && launch.in_order ? &launch.order : nullptr;
+  const uint64_t block =
+      order != nullptr ? CheckerOf(*launch.memory)->Serial(warp.block->number) : 0;
+  if (kind.reads()) {
+    clocks.Acquire(warp.index);
+    if (order != nullptr) order->Acquire(block);
+  }
+  if (kind.store) {
+    if (kind.releases) clocks.Fence(warp.index, is_global);
+    clocks.Publish(warp.index);
+    if (order != nullptr) order->Publish(block, clocks.of(warp.index));
+  }
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/core/block_order.h"
+
+#include <algorithm>
+
+#include "emu/core/op.h"
+
+namespace cupel::emu {
+
+void BlockOrder::Publish(uint64_t block, WarpClock& clock) {
+  if (clock.published == clock.device_fences) return;
+  clock.published = clock.device_fences;
+  std::vector<Event>& events = blocks_[block].published;
+  if (events.size() >= kMostEvents) {
+    // This orders accesses a little too early. It can hide a race but causes no false alarm.
+    for (size_t w = 0; w < kLanes; ++w) {
+      events.back().seen[w] = std::max(events.back().seen[w], clock.device_fenced[w]);
+    }
+    return;
+  }
+  events.push_back({++now_, clock.device_fenced});
+}
+
+void BlockOrder::Acquire(uint64_t block) { blocks_[block].acquired = ++now_; }
+
+bool BlockOrder::HasAcquired(uint64_t block) const {
+  const auto found = blocks_.find(block);
+  return found != blocks_.end() && found->second.acquired != 0;
+}
+
+bool BlockOrder::Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block,
+                        bool strong) const {
+  const auto writer = blocks_.find(before);
+  const auto reader = blocks_.find(block);
+  if (writer == blocks_.end() || reader == blocks_.end()) return false;
+  for (const Event& event : writer->second.published) {
+    if (event.seen[warp] > clock || (strong && event.seen[warp] == clock)) {
+      return reader->second.acquired > event.time;
+    }
+  }
+  return false;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,44 @@
+// Which blocks of a launch are ordered before others.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "emu/core/op.h"
+#include "emu/core/race_clock.h"
+
+namespace cupel::emu {
+
+/// The happens-before order between the blocks of a launch. Not thread-safe: kernels whose blocks
+/// may wait for each other run on one thread.
+class BlockOrder {
+ public:
+  /// Records that a warp of block `block` made a strong write after its fences.
+  void Publish(uint64_t block, WarpClock& clock);
+  /// Records a strong read by block `block`.
+  void Acquire(uint64_t block);
+  bool HasAcquired(uint64_t block) const;
+  /// True if what warp `warp` of block `before` did at `clock` is ordered before the current state
+  /// of block `block`. `strong`: the access may itself be the write that published.
+  bool Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block, bool strong) const;
+
+ private:
+  struct Event {
+    uint64_t time = 0;
+    std::array<uint32_t, kLanes> seen{};
+  };
+  struct Known {
+    uint64_t acquired = 0;
+    std::vector<Event> published;
+  };
+  static constexpr size_t kMostEvents = 4096;  // per block; later events are merged into the last
+
+  uint64_t now_ = 0;
+  std::unordered_map<uint64_t, Known> blocks_;
+};
+
+}  // namespace cupel::emu

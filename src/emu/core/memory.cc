@@ -1,0 +1,236 @@
+// Tested by memory_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/core/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/random.h"
+#include "base/round_up.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+// The gap after a buffer is as large as the buffer, up to this size. An index that is wrong by a
+// row, or by a factor of two, then falls between buffers and not in the next one.
+constexpr uint64_t kLargestGap = uint64_t{1} << 32;
+// Each allocation is also shifted by a random distance of up to this size. The data that shares a
+// page thus differs from run to run.
+constexpr uint64_t kMostJitter = uint64_t{1} << 20;
+// Above these limits, Reset returns pages to the system and does not keep them for the next plan.
+// Addresses change from run to run, so the kept pages and mappings would grow without bound.
+constexpr uint64_t kKeepCommitted = uint64_t{512} << 20;
+constexpr uint64_t kKeepCommits = 4096;
+constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
+
+uint64_t PhysicalBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? static_cast<uint64_t>(pages) * kPage : uint64_t{1} << 32;
+}
+
+void FillPattern(std::byte* at, uint64_t bytes, uint32_t pattern) {
+  uint64_t done = std::min<uint64_t>(bytes, 4096);
+  for (uint64_t i = 0; i < done; ++i) {
+    at[i] = static_cast<std::byte>(pattern >> (8 * (i % 4)));
+  }
+  while (done < bytes) {  // doubles the filled part: as fast as memcpy
+    const uint64_t step = std::min(done, bytes - done);
+    std::memcpy(at + done, at, step);
+    done += step;
+  }
+}
+
+}  // namespace
+
+GlobalMemory::GlobalMemory() = default;
+
+Result<GlobalMemory> GlobalMemory::Create() {
+  GlobalMemory memory;
+  void* base =
+      mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot reserve {} GiB of address space: {}", kReservedBytes >> 30,
+                            std::strerror(errno)),
+                "raise the limit on virtual memory (ulimit -v)");
+  }
+  memory.host_ = static_cast<std::byte*>(base);
+  memory.SetPoison(0);
+  return memory;
+}
+
+GlobalMemory::GlobalMemory(GlobalMemory&& other) noexcept { *this = std::move(other); }
+
+GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  host_ = std::exchange(other.host_, nullptr);
+  base_ = other.base_;
+  gaps_ = other.gaps_;
+  next_ = std::exchange(other.next_, 0);
+  committed_ = std::exchange(other.committed_, 0);
+  commits_ = std::exchange(other.commits_, 0);
+  poison_ = other.poison_;
+  allocations_ = std::move(other.allocations_);
+  symbols_ = std::move(other.symbols_);
+  watch_ = std::move(other.watch_);
+  return *this;
+}
+
+GlobalMemory::~GlobalMemory() { Release(); }
+
+void GlobalMemory::Release() noexcept {
+  if (host_ != nullptr) munmap(host_, kReservedBytes);
+  host_ = nullptr;
+}
+
+void GlobalMemory::Move(uint64_t seed) {
+  CHECK(allocations_.empty());
+  constexpr uint64_t kPlaces =
+      (kHighestAddress - kLowestAddress - kReservedBytes) / kBufferAlignment;
+  gaps_ = Random(seed).Fork("addresses");
+  base_ = kLowestAddress + gaps_.Below(kPlaces) * kBufferAlignment;
+}
+
+void GlobalMemory::SetPoison(uint64_t seed, int kind) {
+  if (kind != 0) {  // 6.1e4 as float16, 1.3e36 as bfloat16 and float32, 1e286 as float64
+    poison_ = kind == 1 ? 0x7b7b7b7bu : 0xfb7bfb7bu;
+    return;
+  }
+  // Each halfword is sign, 0x7ff8 and three payload bits: a quiet NaN as float16 and bfloat16. The
+  // words and doublewords that begin with it are quiet NaNs too.
+  const uint64_t bits = Random(seed)();
+  auto half = [](uint64_t b) { return static_cast<uint32_t>(0x7ff8 | (b & 7) | ((b & 8) << 12)); };
+  poison_ = half(bits) | (half(bits >> 4) << 16);
+}
+
+Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
+  if (mprotect(host_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot map {} bytes for a device buffer: {}", end - begin,
+                            std::strerror(errno)),
+                "free memory or use smaller settings");
+  }
+  if (end - begin >= kHugePageThreshold) {
+    madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // only advice: failure costs time
+  }
+  committed_ += end - begin;
+  ++commits_;
+  return {};
+}
+
+Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_only,
+                                        std::string name) {
+  const uint64_t zone_begin = next_;
+  // Pages are multiples of kBufferAlignment.
+  const uint64_t begin =
+      zone_begin + kRedZone + gaps_.Below(kMostJitter / kBufferAlignment) * kBufferAlignment;
+  if (bytes > PhysicalBytes() || bytes > kReservedBytes - begin) {
+    return Fail(
+        ErrorCode::kEnvironment,
+        fmt::format("{} needs {} bytes of emulated device memory, more than this machine has", name,
+                    bytes),
+        "use smaller settings");
+  }
+  const uint64_t zone_end = RoundUp<uint64_t>(begin + bytes + kRedZone, kPage);
+  const uint64_t gap =
+      std::min(RoundUp<uint64_t>(std::max<uint64_t>(bytes, 1 << 20), kPage), kLargestGap);
+  if (zone_end > kReservedBytes) {
+    return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
+                "use smaller settings");
+  }
+  const uint64_t first = (begin - kRedZone) / kPage * kPage;
+  TRY(Commit(first, zone_end));
+  FillPattern(host_ + first, zone_end - first, poison_);
+  next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
+  allocations_.push_back(
+      {base_ + begin, base_ + begin + bytes, buffer, read_only, true, std::move(name)});
+  if (watch_ && !read_only && bytes != 0) {
+    TRY(watch_->Watch(base_ + begin, base_ + begin + bytes));
+  }
+  return base_ + begin;
+}
+
+void GlobalMemory::BindSymbol(std::string name, uint64_t address) {
+  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
+                             [](const Symbol& s, const std::string& n) { return s.name < n; });
+  if (at != symbols_.end() && at->name == name) {
+    at->address = address;
+  } else {
+    symbols_.insert(at, {std::move(name), address});
+  }
+}
+
+std::optional<uint64_t> GlobalMemory::SymbolAddress(std::string_view name) const {
+  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
+                             [](const Symbol& s, std::string_view n) { return s.name < n; });
+  if (at == symbols_.end() || at->name != name) return std::nullopt;
+  return at->address;
+}
+
+void GlobalMemory::MarkWritten(uint64_t address, uint64_t bytes) const {
+  if (watch_) watch_->MarkWritten(address, bytes);
+}
+
+void GlobalMemory::SetReachable(uint64_t address, bool reachable) {
+  auto* allocation = const_cast<Allocation*>(Find(address));
+  if (allocation != nullptr) allocation->reachable = reachable;
+}
+
+void GlobalMemory::Reset() {
+  watch_.reset();
+  if (committed_ > kKeepCommitted || commits_ > kKeepCommits) {
+    // A new mapping drops the pages and makes the gaps of the old layout inaccessible again.
+    void* fresh = mmap(host_, kReservedBytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    CHECK(fresh == host_);
+    committed_ = commits_ = 0;
+  }
+  next_ = 0;
+  allocations_.clear();
+  symbols_.clear();
+}
+
+const Allocation* GlobalMemory::Find(uint64_t address) const {
+  auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
+                                [](uint64_t a, const Allocation& x) { return a < x.begin; });
+  if (after == allocations_.begin()) return nullptr;
+  const Allocation& candidate = *std::prev(after);
+  return address < candidate.end ? &candidate : nullptr;
+}
+
+bool GlobalMemory::Contains(uint64_t address, uint64_t bytes) const {
+  const Allocation* allocation = Find(address);
+  return allocation != nullptr && bytes <= allocation->end - address;
+}
+
+std::string GlobalMemory::Describe(uint64_t address) const {
+  if (address < kBufferAlignment) return fmt::format("null pointer + {} bytes", address);
+  if (!IsInArena(address) || allocations_.empty()) {
+    return fmt::format("address {:#x}, far from every buffer", address);
+  }
+  auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
+                                [](uint64_t a, const Allocation& x) { return a < x.begin; });
+  const Allocation* before = after == allocations_.begin() ? nullptr : &*std::prev(after);
+  if (before != nullptr && address < before->end) {
+    return fmt::format("{} + {} bytes", before->name, address - before->begin);
+  }
+  const bool after_is_nearer =
+      after != allocations_.end() &&
+      (before == nullptr || after->begin - address < address - before->end);
+  if (after_is_nearer) {
+    return fmt::format("{} bytes before the start of {}", after->begin - address, after->name);
+  }
+  // Byte `end` is the first byte outside, so an address equal to it is 0 bytes past the end.
+  return fmt::format("{} + {} bytes, {} past its end", before->name, address - before->begin,
+                     address - before->end);
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,135 @@
+// The emulated device's global memory: one reserved arena with every buffer of a plan and every
+// variable of a module, separated by gaps that belong to no buffer. Adding one number translates a
+// device address to a host address, so the interpreter's fast path is a bounds test and an
+// addition. Addresses depend on a seed, sizes and order. The start of the arena and the distances
+// between allocations differ from run to run, which exposes code that depends on addresses.
+//
+//   base() …                                                                … base() + reserved
+//   bytes | red zone | buffer 0 | red zone | unmapped … | red zone | buffer 1 | red zone | …
+//
+// Red zones (kRedZone bytes on each side) are mapped, so that a full-width vector load at a
+// buffer's edge does not fault. Their bytes are poisoned and never written. The space between red
+// zones is not mapped.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+
+namespace cupel::emu {
+
+/// Follows what is written to watched memory (check/global_race.h).
+class WriteWatch {
+ public:
+  virtual ~WriteWatch() = default;
+  /// Watches [begin, end), which nothing has written.
+  virtual Status Watch(uint64_t begin, uint64_t end) = 0;
+  /// Something other than a kernel wrote [address, address + bytes).
+  virtual void MarkWritten(uint64_t address, uint64_t bytes) = 0;
+};
+
+/// The arena of global device addresses is between these two. The windows of other spaces in the
+/// generic address space must be outside this range.
+inline constexpr uint64_t kLowestAddress = 0x0000'0100'0000'0000u;
+inline constexpr uint64_t kHighestAddress = 0x0000'7a00'0000'0000u;
+inline constexpr uint64_t kReservedBytes = uint64_t{1} << 39;
+inline constexpr uint64_t kRedZone = 4096;
+inline constexpr uint64_t kBufferAlignment = 512;
+
+/// A buffer or variable that kernels may touch: device addresses [begin, end).
+struct Allocation {
+  uint64_t begin = 0, end = 0;
+  int buffer = -1;         // index in Plan::buffers; -1: a module variable the plan does not name
+  bool read_only = false;  // an input (belongs to the caller), or a constant
+  bool reachable = true;   // some launch has a pointer to it
+  std::string name;        // for messages: "argument 1", "temporary 2", "symbol kTable"
+};
+
+/// Allocation is not thread-safe. Any number of threads may read and translate addresses.
+class GlobalMemory {
+ public:
+  /// Reserves address space without committing memory.
+  static Result<GlobalMemory> Create();
+  GlobalMemory(GlobalMemory&& other) noexcept;
+  GlobalMemory& operator=(GlobalMemory&& other) noexcept;
+  ~GlobalMemory();
+
+  /// Chooses the start of the arena and the distances between allocations. Call before Allocate.
+  void Move(uint64_t seed);
+
+  /// Places `bytes` bytes after the last allocation and poisons them. Fails if the machine does not
+  /// have enough memory. Kernels may not write to `read_only` memory.
+  Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only, std::string name);
+  /// Sets whether kernels may access the allocation that contains `address`.
+  void SetReachable(uint64_t address, bool reachable);
+
+  /// Until Reset, `watch` follows the later allocations that kernels may write.
+  void Watch(std::unique_ptr<WriteWatch> watch) { watch_ = std::move(watch); }
+  /// Null if memory is not watched.
+  WriteWatch* watch() const { return watch_.get(); }
+  /// Records a write by something other than a kernel.
+  void MarkWritten(uint64_t address, uint64_t bytes) const;
+  /// Records that module variable `name` begins at device address `address`.
+  void BindSymbol(std::string name, uint64_t address);
+  std::optional<uint64_t> SymbolAddress(std::string_view name) const;
+
+  /// Removes all allocations and symbols. Pages stay mapped for the next plan unless there are
+  /// many.
+  void Reset();
+
+  /// Sets the poison of later allocations. Poison is a quiet NaN as float16, bfloat16, float32 and
+  /// float64, with a payload that depends on the seed. `kind` 1 and 2 select a huge positive or
+  /// negative number instead (engine::RunOptions::poison).
+  void SetPoison(uint64_t seed, int kind = 0);
+  uint32_t poison() const { return poison_; }
+
+  /// Sorted by begin. Allocations never overlap or touch.
+  const std::vector<Allocation>& allocations() const { return allocations_; }
+  /// The allocation that contains `address`, or null.
+  const Allocation* Find(uint64_t address) const;
+  /// True if all of [address, address + bytes) is inside one allocation.
+  bool Contains(uint64_t address, uint64_t bytes) const;
+
+  /// Host address of a device address. Valid only inside allocations and red zones.
+  std::byte* Host(uint64_t device) const { return host_ + (device - base_); }
+  /// The number that Host adds: host = device + bias, modulo 2^64.
+  uint64_t bias() const { return reinterpret_cast<uint64_t>(host_) - base_; }
+  /// The first device address of the arena.
+  uint64_t base() const { return base_; }
+  bool IsInArena(uint64_t device) const { return device - base_ < kReservedBytes; }
+
+  /// Describes an address relative to the nearest allocation, for example "argument 1 + 5120 bytes,
+  /// 4 past its end".
+  std::string Describe(uint64_t address) const;
+
+ private:
+  struct Symbol {
+    std::string name;
+    uint64_t address = 0;
+  };
+  GlobalMemory();
+  void Release() noexcept;
+  Status Commit(uint64_t begin, uint64_t end);
+
+  std::byte* host_ = nullptr;  // host address of base_
+  uint64_t base_ = kLowestAddress;
+  Random gaps_{0};
+  uint64_t next_ = 0;       // arena offset at which the next allocation's red zone may begin
+  uint64_t committed_ = 0;  // bytes made accessible since the last trim
+  uint64_t commits_ = 0;    // how often memory was made accessible since then
+  uint32_t poison_ = 0;
+  std::vector<Allocation> allocations_;
+  std::vector<Symbol> symbols_;  // sorted by name
+  std::unique_ptr<WriteWatch> watch_;
+};
+
+}  // namespace cupel::emu

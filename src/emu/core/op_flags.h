@@ -1,0 +1,28 @@
+// Flags in Op::aux that the decoder and the handlers share.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cupel::emu {
+
+// Op::aux of a barrier op.
+inline constexpr uint32_t kBarrierAligned = 1;
+inline constexpr uint32_t kBarrierArriveOnly = 2;
+inline constexpr uint32_t kBarrierPopc = 4;  // bar.red: the result goes to Op::dst
+inline constexpr uint32_t kBarrierAnd = 8;
+inline constexpr uint32_t kBarrierOr = 16;
+
+inline constexpr uint32_t kBarrierCluster = 32;  // the cluster's barrier, kClusterBarrier
+
+/// The number of the cluster barrier, which kernels cannot name.
+inline constexpr uint32_t kClusterBarrier = 16;
+
+// Op::aux of an mbarrier op.
+inline constexpr uint32_t kMbarrierGeneric = 1;       // its address is generic
+inline constexpr uint32_t kMbarrierDrop = 2;          // arrive_drop
+inline constexpr uint32_t kMbarrierComplete = 4;      // complete_tx
+inline constexpr uint32_t kMbarrierParity = 8;        // waits by parity
+inline constexpr uint32_t kMbarrierNoIncrement = 16;  // cp.async.mbarrier.arrive.noinc
+
+}  // namespace cupel::emu

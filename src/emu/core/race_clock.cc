@@ -1,0 +1,145 @@
+// Tested by race_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/core/race_clock.h"
+
+#include <algorithm>
+
+#include "emu/core/op.h"
+
+namespace cupel::emu {
+
+BlockClocks::BlockClocks(uint32_t threads)
+    : threads_(threads), warps_((threads + kLanes - 1) / kLanes) {
+  Reset();
+}
+
+void BlockClocks::Reset() {
+  for (WarpClock& clock : warps_) {
+    clock.seen.fill(1);
+    clock.lane_seen.fill(1);
+    clock.fenced.fill(0);
+    clock.device_fenced.fill(0);
+    clock.now = 1;
+    clock.seen_elsewhere = 1;
+    clock.device_fences = clock.published = 0;
+  }
+  for (uint32_t barrier = 0; barrier < arrived_.size(); ++barrier) Finish(barrier);
+  published_.fill(0);
+  any_fence_ = false;
+  const uint32_t rest = threads_ % kLanes;
+  if (rest != 0) Exit(static_cast<uint32_t>(warps_.size()) - 1, kFullMask << rest);
+}
+
+void BlockClocks::Exit(uint32_t warp, uint32_t mask) {
+  WarpClock& clock = warps_[warp];
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))] = UINT32_MAX;
+  }
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+}
+
+void BlockClocks::Join(Row& into, const Row& from) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+void BlockClocks::Summarise(WarpClock& clock, uint32_t warp) {
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+  uint32_t most = 0;
+  for (uint32_t w = 0; w < kLanes; ++w) {
+    if (w != warp) most = std::max(most, clock.seen[w]);
+  }
+  clock.seen_elsewhere = most;
+}
+
+void BlockClocks::Sync(uint32_t warp, uint32_t mask) {
+  WarpClock& clock = warps_[warp];
+  ++clock.now;
+  if (mask == kFullMask) {
+    clock.lane_seen.fill(clock.now);
+    clock.seen[warp] = clock.now;
+    return;
+  }
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))] = clock.now;
+  }
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+}
+
+void BlockClocks::Arrive(uint32_t warp, uint32_t barrier) {
+  const WarpClock& clock = warps_[warp];
+  ++warps_[warp].now;
+  Row row = clock.seen;
+  row[warp] = clock.now;
+  Join(arrived_[barrier], row);
+  Join(arrived_fenced_[barrier], clock.fenced);
+  Join(arrived_device_fenced_[barrier], clock.device_fenced);
+}
+
+void BlockClocks::TakeFences(WarpClock& clock, const Row& fenced, const Row& device_fenced) {
+  Join(clock.fenced, fenced);
+  const Row before = clock.device_fenced;
+  Join(clock.device_fenced, device_fenced);
+  if (clock.device_fenced != before) ++clock.device_fences;
+}
+
+void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
+  WarpClock& clock = warps_[warp];
+  const Row& row = arrived_[barrier];
+  // Lamport's rule: the clocks of warps that synchronise stay comparable.
+  clock.now = std::max(clock.now, *std::max_element(row.begin(), row.end()));
+  Join(clock.seen, row);
+  if (any_fence_) TakeFences(clock, arrived_fenced_[barrier], arrived_device_fenced_[barrier]);
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    uint32_t& seen = clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))];
+    seen = std::max(seen, row[warp]);
+  }
+  Summarise(clock, warp);
+}
+
+void BlockClocks::Fence(uint32_t warp, bool reaches_other_blocks) {
+  WarpClock& clock = warps_[warp];
+  any_fence_ = true;
+  ++clock.now;
+  clock.fenced = clock.seen;
+  clock.fenced[warp] = clock.now;
+  if (!reaches_other_blocks) return;
+  clock.device_fenced = clock.fenced;
+  ++clock.device_fences;
+}
+
+void BlockClocks::Publish(uint32_t warp) { Join(published_, warps_[warp].fenced); }
+
+void BlockClocks::Acquire(uint32_t warp) {
+  WarpClock& clock = warps_[warp];
+  const uint32_t own = clock.seen[warp];
+  Join(clock.seen, published_);
+  clock.seen[warp] = own;
+  Summarise(clock, warp);
+}
+
+void BlockClocks::SyncAll() {
+  const uint32_t now = Align() + 1;
+  for (uint32_t w = 0; w < warps_.size(); ++w) {
+    WarpClock& clock = warps_[w];
+    clock.now = now;
+    clock.seen.fill(now);
+    for (uint32_t& seen : clock.lane_seen) seen = std::max(seen, now);
+    Summarise(clock, w);
+  }
+  if (!any_fence_) return;
+  Row fenced{}, device_fenced{};
+  for (const WarpClock& clock : warps_) {
+    Join(fenced, clock.fenced);
+    Join(device_fenced, clock.device_fenced);
+  }
+  for (WarpClock& clock : warps_) TakeFences(clock, fenced, device_fenced);
+}
+
+uint32_t BlockClocks::Align() {
+  uint32_t most = 0;
+  for (const WarpClock& clock : warps_) most = std::max(most, clock.now);
+  for (WarpClock& clock : warps_) clock.now = most;
+  return most;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,275 @@
+// Tested by profile_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/cost/profile.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "emu/core/code.h"
+#include "emu/core/op.h"
+#include "emu/core/op_profile.h"
+#include "emu/core/source_line.h"
+#include "emu/core/warp.h"
+#include "emu/core/worker.h"
+#include "emu/isa/instructions.h"
+
+namespace cupel::emu {
+namespace {
+
+using engine::InstructionClass;
+using engine::LaunchCounters;
+using engine::LineCounters;
+using engine::WorkCounts;
+
+constexpr size_t kLinesKept = 64;  // for each launch
+// One retry of a float atomic in shared memory (bench/calibrate on an H200: 20 clocks for each lane
+// that accesses the same word).
+constexpr uint64_t kRetryClocks = 20;
+
+void Visit(OpVisits& visits, uint32_t lanes) {
+  if (lanes == 0) return;
+  ++visits.times;
+  visits.lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
+}
+
+/// True if a warp-level instruction has to wait for lanes, and therefore runs again.
+bool RunsAgain(const Warp& warp, const Op* op) {
+  if (warp.stop == Stop::kContinue) return warp.pc == op;
+  if (warp.stop != Stop::kSwitch || warp.others == 0) return false;
+  const Group& parked = warp.other[static_cast<size_t>(warp.others - 1)];
+  return parked.pc == op && parked.state == GroupState::kSync;
+}
+
+/// Runs a warp op by op and observes each op.
+class Observer {
+ public:
+  explicit Observer(Warp& warp)
+      : warp_(warp),
+        code_(warp.worker->launch->code->ops.data()),
+        profile_(warp.counting ? warp.worker->profile.get() : nullptr),
+        guard_(warp.worker->launch->code->handlers->Find(Micro::kGuard)->full),
+        tracks_(!warp.worker->launch->request->only.empty()) {}
+
+  /// Counts one op and what it guards, and runs it. Inline, so that RunObserved keeps it in
+  /// registers.
+  [[gnu::always_inline]] inline const Op* Step(const Op* op) {
+    const uint32_t active = warp_.active;
+    const int others = warp_.others;
+    if (op->full == guard_) {
+      const uint32_t lanes = (MaskAt(warp_, op->src[0]) ^ op->aux) & active;
+      for (uint32_t i = 1; lanes != 0 && i <= op->count; ++i) {
+        Track(op + i, lanes);
+        if (profile_ != nullptr) Visit(VisitsOf(op + i), lanes);
+      }
+    }
+    Track(op, active);
+    const Op* next = active == kFullMask ? op->full(warp_, op) : op->masked(warp_, op);
+    if (profile_ == nullptr || (next == nullptr && RunsAgain(warp_, op))) return next;
+    OpVisits& visits = VisitsOf(op);
+    Visit(visits, active);
+    visits.splits += next == nullptr && warp_.stop == Stop::kContinue && warp_.others > others &&
+                     (warp_.active & ~active) == 0;
+    return next;
+  }
+
+ private:
+  OpVisits& VisitsOf(const Op* op) { return profile_->visits[static_cast<size_t>(op - code_)]; }
+  void Track(const Op* op, uint32_t lanes) {
+    const std::vector<bool>& stores = warp_.worker->launch->code->stores;
+    if (tracks_ && stores[static_cast<size_t>(op - code_)]) {
+      warp_.worker->tracker.Note(warp_, op, lanes);
+    }
+  }
+
+  Warp& warp_;
+  const Op* code_;
+  Profile* profile_;
+  Handler guard_;
+  bool tracks_;
+};
+
+/// Scales counts of `counted` blocks to all blocks.
+struct Scale {
+  uint64_t blocks, counted;
+  uint64_t operator()(uint64_t value) const {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
+  }
+};
+
+void ScaleWork(const Scale& scale, WorkCounts* work) {
+  for (uint64_t* value :
+       {&work->warp_instructions,  &work->lane_instructions, &work->branches,
+        &work->divergent_branches, &work->load_requests,     &work->store_requests,
+        &work->load_sectors,       &work->store_sectors,     &work->missed_requests,
+        &work->missed_sectors,     &work->load_lines,        &work->store_lines,
+        &work->load_bytes,         &work->store_bytes,       &work->touched_bytes,
+        &work->shared_requests,    &work->shared_wavefronts, &work->shared_ideal_wavefronts,
+        &work->atomic_requests,    &work->atomic_lanes,      &work->atomic_sectors,
+        &work->atomic_turns,       &work->barriers}) {
+    *value = scale(*value);
+  }
+}
+
+/// Sums over lines. Looks up names once per location.
+class Lines {
+ public:
+  explicit Lines(const Code& code) : code_(code) {}
+
+  size_t IndexOf(const ptx::Location& location) {
+    const auto [known, is_new] =
+        by_location_.try_emplace({location.file, location.line, location.inlined_at}, 0);
+    if (!is_new) return known->second;
+    SourceLine line = LineOf(*code_.module, location);
+    const auto [place, is_new_line] = by_line_.try_emplace({line.file, line.line}, lines_.size());
+    if (is_new_line) {
+      lines_.push_back({std::move(line.file), line.line, {}, 0});
+      strides_.emplace_back();
+    }
+    return known->second = place->second;
+  }
+  LineCounters& operator[](size_t i) { return lines_[i]; }
+  StrideVote& stride(size_t i) { return strides_[i]; }
+
+  /// The lines with the most work, scaled.
+  std::vector<LineCounters> Take(const Scale& scale) {
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      ScaleWork(scale, &lines_[i].work);
+      lines_[i].lane_stride = strides_[i].stride;
+    }
+    std::erase_if(lines_, [](const LineCounters& l) { return l.work.warp_instructions == 0; });
+    // Memory is weighted by its approximate cost, so that a line with few but slow accesses is
+    // kept.
+    const auto weight = [](const LineCounters& l) {
+      return l.work.warp_instructions + 4 * l.work.sectors() + 4 * l.work.shared_wavefronts;
+    };
+    std::sort(lines_.begin(), lines_.end(), [&](const LineCounters& a, const LineCounters& b) {
+      return std::tuple(weight(b), a.file, a.line) < std::tuple(weight(a), b.file, b.line);
+    });
+    if (lines_.size() > kLinesKept) lines_.resize(kLinesKept);
+    return std::move(lines_);
+  }
+
+ private:
+  const Code& code_;
+  std::map<std::tuple<int, int, int>, size_t> by_location_;
+  std::map<std::pair<std::string, int>, size_t> by_line_;
+  std::vector<LineCounters> lines_;
+  std::vector<StrideVote> strides_;
+};
+
+/// The most atomics on one line in the whole launch. Counts from several counted blocks are scaled
+/// to all blocks; counts from one block are not.
+uint64_t Hottest(const Profile& profile, const Scale& scale) {
+  uint64_t most = 0;
+  for (const auto& [line, hot] : profile.atomics) {
+    most = std::max(most, hot.blocks > 1 ? scale(hot.turns) : hot.turns);
+  }
+  return most;
+}
+
+/// The count of a basic block is the maximum over its instructions: guards only reduce counts.
+void SumChains(const Code& code, const Profile& profile, const Scale& scale,
+               LaunchCounters* counters) {
+  for (const Chain& chain : code.chains) {
+    uint64_t times = 0, missed = 0;
+    for (size_t i = chain.begin; i < std::min<size_t>(chain.end, code.instructions.size()); ++i) {
+      const Code::Instruction& instruction = code.instructions[i];
+      if (instruction.first_op >= profile.visits.size()) break;
+      times = std::max(times, profile.visits[instruction.first_op].times);
+      for (size_t op = instruction.first_op; op < instruction.end_op; ++op) {
+        missed += profile.accesses[op].work.missed_requests;
+      }
+    }
+    counters->chain_clocks += times * chain.clocks;
+    counters->chain_shared_loads += times * chain.shared_loads;
+    counters->chain_loads += times * chain.loads;
+    counters->chain_misses += std::min(times * chain.loads, missed);
+  }
+  for (uint64_t* sum : {&counters->chain_clocks, &counters->chain_shared_loads,
+                        &counters->chain_loads, &counters->chain_misses}) {
+    *sum = scale(*sum);
+  }
+}
+
+}  // namespace
+
+void StrideVote::Cast(int64_t seen, uint64_t in_block) {
+  if (in_block > block) return;
+  if (in_block < block) *this = {seen, 0, in_block};
+  if (votes == 0) stride = seen;
+  votes = seen == stride ? votes + 1 : votes - 1;
+}
+
+Profile::Profile(const Code& code) : visits(code.ops.size()), accesses(code.ops.size()) {}
+
+void Profile::Add(const Profile& other) {
+  for (size_t i = 0; i < visits.size(); ++i) {
+    visits[i].times += other.visits[i].times;
+    visits[i].lanes += other.visits[i].lanes;
+    visits[i].splits += other.visits[i].splits;
+    accesses[i].work.Add(other.accesses[i].work);
+    const StrideVote& vote = other.accesses[i].stride;
+    StrideVote& mine = accesses[i].stride;
+    if (vote.block < mine.block) mine = vote;
+  }
+  for (const auto& [line, hot] : other.atomics) {
+    HotLine& mine = atomics[line];
+    mine.turns += hot.turns;
+    mine.blocks += hot.blocks;
+  }
+}
+
+void RunObserved(Warp& warp) {
+  Observer observer(warp);
+  do {
+    const Op* op = warp.pc;
+    warp.stop = Stop::kRunning;
+    while (op != nullptr) op = observer.Step(op);
+  } while (warp.stop == Stop::kContinue);
+}
+
+const Op* StepObserved(Warp& warp, const Op* op) { return Observer(warp).Step(op); }
+
+void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
+               LaunchCounters* counters) {
+  if (counted == 0) return;
+  const Scale scale{blocks, counted};
+  Lines lines(code);
+  for (size_t i = 0; i < code.instructions.size(); ++i) {
+    const Code::Instruction& instruction = code.instructions[i];
+    const size_t begin = instruction.first_op;
+    if (begin >= profile.visits.size()) break;
+    const OpVisits& first = profile.visits[begin];
+    if (first.times == 0) continue;
+    const size_t line = lines.IndexOf(code.sources[i].location);
+    WorkCounts work;
+    work.warp_instructions = first.times;
+    work.lane_instructions = first.lanes;
+    for (size_t op = begin; op < instruction.end_op; ++op) {
+      work.lane_instructions = std::min(work.lane_instructions, profile.visits[op].lanes);
+      work.divergent_branches += profile.visits[op].splits;
+      work.Add(profile.accesses[op].work);
+      const StrideVote& vote = profile.accesses[op].stride;
+      if (vote.votes > lines.stride(line).votes) lines.stride(line) = vote;
+    }
+    if (instruction.is_branch) work.branches = first.times;
+    if (instruction.kind == InstructionClass::kBarrier) work.barriers = first.times;
+    lines[line].work.Add(work);
+    counters->work.Add(work);
+    counters->mix[static_cast<size_t>(instruction.kind)] += first.times;
+    counters->tensor_operations += first.times * instruction.tensor_operations;
+    if (instruction.is_free) counters->free_instructions += first.times;
+    if (instruction.is_retried) counters->retry_clocks += kRetryClocks * work.shared_wavefronts;
+  }
+  SumChains(code, profile, scale, counters);
+  ScaleWork(scale, &counters->work);
+  for (uint64_t& count : counters->mix) count = scale(count);
+  counters->tensor_operations = scale(counters->tensor_operations);
+  counters->retry_clocks = scale(counters->retry_clocks);
+  counters->free_instructions = scale(counters->free_instructions);
+  counters->hottest_atomics = Hottest(profile, scale);
+  counters->lines = lines.Take(scale);
+}
+
+}  // namespace cupel::emu

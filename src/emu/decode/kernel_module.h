@@ -1,0 +1,46 @@
+// A PTX module for the interpreter. Kernels are decoded on first use into arrays of micro-ops with
+// resolved register offsets (decoder.h). Decoding does not depend on addresses: a launch looks up
+// the module's variables in GlobalMemory (BindSymbol) when it starts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "emu/core/kernel.h"
+#include "ptx/ir.h"
+
+namespace cupel::emu {
+
+/// The kernels of one PTX module. Find is thread-safe.
+class KernelModule {
+ public:
+  /// Keeps a copy of the module. Does not decode kernels: a kernel that is never launched may be
+  /// unsupported. `vector_level` (for tests) limits the instruction set that handlers use, see
+  /// handlers.h.
+  static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module,
+                                                      int vector_level = 2);
+  ~KernelModule();
+
+  /// The entry `name` (mangled), decoded on first use; null if there is none.
+  const Kernel* Find(std::string_view name) const;
+  const ptx::Module& module() const { return module_; }
+  /// log2 of the bytes of the narrowest access to global memory in the module, at most 2. This is
+  /// the granularity for race checks.
+  int global_granule_shift() const { return global_granule_shift_; }
+
+ private:
+  KernelModule(const ptx::Module& module, int vector_level);
+
+  ptx::Module module_;
+  int vector_level_ = 2;
+  int global_granule_shift_ = 2;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
+};
+
+}  // namespace cupel::emu

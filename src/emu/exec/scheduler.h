@@ -1,0 +1,23 @@
+// Runs the warps of a block in turns.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "emu/core/block_state.h"
+#include "emu/core/launch_state.h"
+#include "emu/core/worker.h"
+
+namespace cupel::emu {
+
+enum class BlockResult { kDone, kUnfinished, kStopped };
+
+/// Allocates a block's memory. Call it once per block.
+Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block);
+/// Resets `block` to the start of block `number` of the grid.
+void StartBlock(BlockState& block, uint64_t number);
+/// Runs the block until it ends or has spent about `quantum` instructions.
+BlockResult RunBlock(BlockState& block, int64_t quantum);
+
+}  // namespace cupel::emu

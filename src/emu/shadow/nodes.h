@@ -1,0 +1,62 @@
+// Shadows through the nodes of a plan that are not launches, and of the outputs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emu/core/memory.h"
+#include "emu/core/thread_pool.h"
+#include "emu/nodes/nodes.h"
+#include "emu/shadow/memory.h"
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+namespace cupel::emu {
+
+/// Borrows its arguments. Call After() only for nodes that NodeRunner has executed without error.
+class ShadowNodes {
+ public:
+  ShadowNodes(ShadowMemory& shadows, const GlobalMemory& memory,
+              std::span<const BoundBuffer> buffers, ThreadPool& pool)
+      : shadows_(shadows), memory_(memory), buffers_(buffers), pool_(pool) {}
+
+  template <typename Node>
+  void Before(const Node&) {}
+  void Before(const plan::Gemm& gemm);
+
+  void After(const plan::Copy& copy);
+  void After(const plan::Upload& upload);
+  void After(const plan::Fill& fill);
+  void After(const plan::CopyView& copy);
+  void After(const plan::Gemm& gemm);
+
+  /// Fills in the output's shadows.
+  void Extract(const plan::View& view, engine::OutputTensor* output) const;
+  /// Describes what was too large to follow; may be empty.
+  const std::string& not_followed() const { return not_followed_; }
+
+ private:
+  struct Matrix {
+    std::vector<double> exact;   // row-major
+    std::vector<uint32_t> rows;  // flags of each row
+    std::vector<uint32_t> columns;
+  };
+  Matrix ReadMatrix(uint64_t address, DType dtype, int64_t rows, int64_t columns, int64_t ld,
+                    bool transposed) const;
+  void Multiply(const plan::Gemm& gemm, const std::array<plan::Address, 3>& at, Matrix* old) const;
+  std::vector<std::array<plan::Address, 3>> Products(const plan::Gemm& gemm) const;
+  Shadow ReadElement(uint64_t address, DType dtype) const;
+
+  ShadowMemory& shadows_;
+  const GlobalMemory& memory_;
+  std::span<const BoundBuffer> buffers_;
+  ThreadPool& pool_;
+  std::string not_followed_;
+  std::vector<Matrix> old_;  // previous results of a product that adds to them
+};
+
+}  // namespace cupel::emu

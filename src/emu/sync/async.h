@@ -1,0 +1,121 @@
+// Asynchronous operations of one block: cp.async, bulk copies and mbarriers.
+//
+// Each copy happens as late as PTX permits. Issuing a copy poisons its destination. The data is
+// copied when a thread waits for it with wait_group or on the copy's mbarrier. If a kernel forgets
+// to wait, or overwrites the source too early, its results are visibly wrong. Copies that no thread
+// waits for are completed when their thread exits.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "emu/core/block_state.h"
+#include "emu/core/op.h"
+#include "emu/core/warp.h"
+
+namespace cupel::emu {
+
+/// One cp.async of some lanes of a warp.
+struct LaneCopies {
+  const Op* op = nullptr;
+  uint64_t number = 0;  // in order of issue
+  uint32_t lanes = 0;   // lanes whose copy is still in flight
+  uint32_t bytes = 0;   // bytes per lane at the destination
+  std::array<const std::byte*, kLanes> from{};
+  std::array<uint32_t, kLanes> to{};      // offset in shared memory
+  std::array<uint32_t, kLanes> length{};  // bytes copied; the rest becomes zero
+  std::array<uint32_t, kLanes> group{};   // index of the lane's group
+};
+
+/// A bulk copy, which a single thread issues.
+struct BulkCopy {
+  const Op* op = nullptr;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  uint32_t bytes = 0;
+  uint32_t group = 0;  // index of the thread's bulk group, if the copy belongs to one
+  int lane = 0;
+  Warp* warp = nullptr;
+};
+
+/// The copies of one warp's lanes, by group.
+class CopyQueue {
+ public:
+  void Push(Warp& warp, LaneCopies copies);
+  void PushBulk(BulkCopy copy);
+  void Commit(uint32_t lanes);
+  void CommitBulk(uint32_t lanes);
+  /// Completes all but the lanes' last `pending` groups. Returns false after an error.
+  bool Wait(Warp& warp, uint32_t lanes, uint32_t pending);
+  void WaitBulk(uint32_t lanes, uint32_t pending);
+  /// Completes all copies of these lanes up to `number`, committed or not.
+  bool Finish(Warp& warp, uint32_t lanes, uint64_t number = UINT64_MAX, bool check = true);
+  void FinishBulk(uint32_t lanes);
+  uint64_t last_number() const { return next_ - 1; }
+  bool empty() const { return copies_.empty() && bulk_.empty(); }
+
+ private:
+  bool Complete(Warp& warp, const LaneCopies& copies, uint32_t lanes, bool check);
+  template <class Done>
+  bool CompleteWhere(Warp& warp, uint32_t lanes, bool check, Done done);
+
+  std::deque<LaneCopies> copies_;
+  std::vector<BulkCopy> bulk_;
+  std::array<uint32_t, kLanes> committed_{};
+  std::array<uint32_t, kLanes> bulk_committed_{};
+  uint64_t next_ = 1;
+};
+
+/// An mbarrier. Its eight bytes in shared memory are opaque to kernels, so its state is kept here.
+struct MemoryBarrier {
+  uint32_t offset = 0;
+  uint32_t expected = 0, pending = 0;
+  int64_t bytes = 0;  // bytes that copies must still deliver in this phase
+  uint64_t phase = 0;
+};
+
+/// Work to complete before the next wait on a barrier returns.
+struct Delivery {
+  uint32_t barrier = 0;  // offset
+  BulkCopy copy;         // if it has no bytes, this is an arrival after a warp's copies
+  Warp* warp = nullptr;
+  uint32_t lanes = 0;
+  uint64_t number = 0;
+};
+
+class AsyncState {
+ public:
+  explicit AsyncState(size_t warps) : queues_(warps) {}
+
+  CopyQueue& QueueOf(const Warp& warp) { return queues_[warp.index]; }
+  MemoryBarrier* Find(uint32_t offset);
+  /// Creates or replaces a barrier that completes after `count` arrivals.
+  void Create(uint32_t offset, uint32_t count);
+  void Remove(uint32_t offset);
+  /// Starts the next phase if the current one waits for neither arrivals nor bytes.
+  void Advance(BlockState& block, MemoryBarrier& barrier);
+  void Expect(BlockState& block, const Delivery& delivery);
+  /// Completes all pending deliveries to the barrier. Returns false after an error.
+  bool Deliver(BlockState& block, uint32_t offset);
+  /// The number of pending deliveries.
+  size_t deliveries() const { return deliveries_.size(); }
+  /// True if any copy is in flight.
+  bool HasCopies() const;
+
+ private:
+  std::vector<CopyQueue> queues_;
+  std::vector<MemoryBarrier> barriers_;
+  std::vector<Delivery> deliveries_;
+};
+
+/// The block's asynchronous state, created on first use.
+AsyncState& AsyncOf(Warp& warp);
+/// Completes all copies of exiting lanes.
+void FinishCopies(Warp& warp, uint32_t lanes);
+
+}  // namespace cupel::emu
