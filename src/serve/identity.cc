@@ -27,7 +27,7 @@ Result<std::string> DataHash(const std::filesystem::path& data) {
   Sha256 hash;
   TRY_ASSIGN(const std::string shim, build::FolderHash(data / "shim"));
   hash.Field(shim);
-  const std::filesystem::path scripts = data / "src" / "oracle";
+  const std::filesystem::path scripts = data / "src" / "oracle" / "py";
   const std::string oracle = assay::OracleHash(scripts);
   if (oracle.empty()) return Unreadable(scripts.string());
   hash.Field(oracle);

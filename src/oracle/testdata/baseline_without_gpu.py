@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "py"))
 import baseline  # noqa: E402
 import cuda_clock  # noqa: E402
 import oracle  # noqa: E402

@@ -175,7 +175,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     oracle = load(os.path.join(here, "oracle.py"), "cupel_oracle")
     oracle.use(torch)
-    support = load(os.path.join(here, os.pardir, "report", "package", "support.py"),
+    support = load(os.path.join(here, os.pardir, os.pardir, "report", "package", "support.py"),
                    "cupel_package_support")
     reply = {direction: look(part) for direction, part in request.items()}
     channel.write(json.dumps(reply))
