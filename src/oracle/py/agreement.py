@@ -4,7 +4,7 @@ import math
 
 import torch
 
-import oracle
+from task_error import TaskError
 
 COMPARED = 1 << 24  # elements at a time, to limit memory
 
@@ -33,7 +33,7 @@ def difference(mine, theirs):
 def compared(names, mine, theirs):
     """The part of the reply about each output."""
     if len(mine) != len(theirs):
-        raise oracle.TaskError("it returns %d outputs, but eager returns %d" %
+        raise TaskError("it returns %d outputs, but eager returns %d" %
                                (len(mine), len(theirs)))
     listed = []
     for name, a, b in zip(names, mine, theirs):
@@ -41,7 +41,7 @@ def compared(names, mine, theirs):
             listed.append({"name": name, "none": True})
             continue
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
-            raise oracle.TaskError("the shape or type of its %s differs from eager's" % name)
+            raise TaskError("the shape or type of its %s differs from eager's" % name)
         worst, size = difference(a, b)
         listed.append({"name": name, "none": False, "difference": finite(worst),
                        "largest": finite(size)})

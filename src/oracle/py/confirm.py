@@ -229,21 +229,24 @@ def chosen(request):
     return device
 
 
-def on_device(oracle, value, device):
-    return oracle.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, value)
+def on_device(value, device):
+    from tensor_values import tree_map
+    return tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, value)
 
 
-def reference_call(oracle, draw, device, kind):
+def reference_call(draw, device, kind):
     """A function of no arguments that does PyTorch's work for this draw."""
+    from draw_forward import ForwardDraw
+    from draw_problem import ProblemDraw
     compiled = (lambda f: torch.compile(f)) if kind == "compile" else (lambda f: f)
-    if isinstance(draw, oracle.ProblemDraw):
+    if isinstance(draw, ProblemDraw):
         model = compiled(draw.model.to(device))
-        inputs = on_device(oracle, draw.inputs, device)
+        inputs = on_device(draw.inputs, device)
         return lambda: model(*inputs)
-    if isinstance(draw, oracle.ForwardDraw):
-        function, args = compiled(draw.function), on_device(oracle, draw.args, device)
+    if isinstance(draw, ForwardDraw):
+        function, args = compiled(draw.function), on_device(draw.args, device)
         return lambda: function(*args)
-    inputs = list(on_device(oracle, draw.inputs, device))
+    inputs = list(on_device(draw.inputs, device))
     grads = [g if g is None else g.to(device) for g in draw.grads]
     wanted = sorted({i for i in draw.wanted if i is not None})
     for i in wanted:
@@ -259,16 +262,19 @@ def reference_call(oracle, draw, device, kind):
 def reference(request):
     """Times PyTorch, eager and compiled. Task code runs here, but no candidate."""
     device = chosen(request)
-    oracle = load_extension(request["oracle"], "cupel_oracle")
-    oracle.use(torch)
-    task = oracle.Task(request["task"])
+    folder = os.path.dirname(request["oracle"])
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # missing with PYTHONSAFEPATH
+    from draw_backward import BackwardDraw
+    from loaded_task import Task
+    task = Task(request["task"])
     draw = task.draw(int(request["seed"]), request["init"], request["inputs"])
     reply = {}
     for kind in request["kinds"]:
         try:
-            no_grad = not isinstance(draw, oracle.BackwardDraw)
+            no_grad = not isinstance(draw, BackwardDraw)
             with torch.no_grad() if no_grad else contextlib.nullcontext():
-                call = reference_call(oracle, draw, device, kind)
+                call = reference_call(draw, device, kind)
                 for _ in range(3):
                     call()
                 synchronize(device)

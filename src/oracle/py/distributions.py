@@ -11,7 +11,14 @@ import torch
 
 import float64_place
 import float8
-import oracle
+import memory_limit
+import steady_draws
+from case_file import write_case
+from error_scale import PEAK_SHARE, float32_share, least_error, own_share, squares
+from steady_draws import depends_on_rounding
+from task_code import seed_from
+from task_error import describe
+from tensor_values import Noise, is_float, leaves, random_bits, roundoff
 
 SCALE_DRAWS = 4  # draws pooled for E
 LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of more is a good sample
@@ -210,13 +217,13 @@ class Jitter:
         self.generator.manual_seed(seed)
 
     def __call__(self, tensor):
-        signs = oracle.random_bits(tensor, self.generator).mul_(2).sub_(1)
+        signs = random_bits(tensor, self.generator).mul_(2).sub_(1)
         return tensor + signs.mul_(self.move * self.scale_of(tensor))
 
     def scale_of(self, tensor):
         if self.move != MOVE:
             return 1.0  # other values of `move` already suit their kind of inputs
-        total, count, _ = oracle.squares(tensor)
+        total, count, _ = squares(tensor)
         return min(1.0, math.sqrt(total / count)) or 1.0 if count else 1.0
 
 
@@ -309,8 +316,8 @@ def check_applicable(kind, spread, draw, reference, truth, seed):
                 check_finite(kind, float64_place.to_place_of(r, t), t)
     if kind == "tiny":  # judged by the shadow values first, which detect other ties
         # Products are smaller by TINY than a bias that is added, and lose that many digits.
-        moves = (oracle.MOVE, oracle.MOVE / TINY)
-        if any(oracle.depends_on_rounding(draw, truth, seed, move) for move in moves):
+        moves = (steady_draws.MOVE, steady_draws.MOVE / TINY)
+        if any(depends_on_rounding(draw, truth, seed, move) for move in moves):
             raise Inapplicable("a gradient depends on the sign of a number that is zero except for rounding")
         return
     move = {"zeros": MOVE_ZEROS, "denormals": MOVE_DENORMALS}.get(kind, MOVE)
@@ -323,8 +330,8 @@ def check_applicable(kind, spread, draw, reference, truth, seed):
 
 def rounding(kind, dtype):
     """The relative error that rounding may cause."""
-    u = oracle.roundoff(dtype)
-    return max(oracle.least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
+    u = roundoff(dtype)
+    return max(least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
 
 
 class Answer:
@@ -341,10 +348,10 @@ class Answer:
             except float64_place.Trouble:
                 raise
             except Exception as error:
-                if oracle.memory_limit.is_exceeded(error):
+                if memory_limit.is_exceeded(error):
                     raise  # this depends on the machine, not on the task
                 refusals.append(Inapplicable("the reference fails: " +
-                                             oracle.describe(error, task.path)[:300]))
+                                             describe(error, task.path)[:300]))
         raise refusals[0]
 
     def compute(self, task, init, inputs, spread, seed):
@@ -353,36 +360,36 @@ class Answer:
             raise Inapplicable("no tensor has numbers of only one sign")  # same as the previous way
         self.reference, self.truth = self.draw.reference(), self.draw.truth()
         check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
-        self.perturbed = self.draw.truth(oracle.Noise(seed))
+        self.perturbed = self.draw.truth(Noise(seed))
         if spread.values == "far_below" and self.is_steep():
             raise Inapplicable("rounding of the inputs changes the result too much")
 
     def is_steep(self):
-        share = oracle.float32_share(self.draw)
+        share = float32_share(self.draw)
         for p, t in zip(self.perturbed, self.truth):
             if t is not None and t.is_floating_point():
-                change, size = oracle.squares(p, t)[0], oracle.squares(t)[0]
+                change, size = squares(p, t)[0], squares(t)[0]
                 if share ** 2 * change > STEEP ** 2 * size:
                     return True
         return False
 
     def is_large(self):
-        taken = sum(v.numel() for v in oracle.leaves(self.draw.args) if oracle.is_float(v))
+        taken = sum(v.numel() for v in leaves(self.draw.args) if is_float(v))
         given = sum(t.numel() for t in self.truth if t is not None)
         return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
 
     def errors(self):
         """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
         rounding), and the largest error of all three. None for outputs that must be exact."""
-        found, share = [], oracle.float32_share(self.draw)
+        found, share = [], float32_share(self.draw)
         for r, t, p in zip(self.reference, self.truth, self.perturbed):
             if r is None or not r.is_floating_point():
                 found.append(None)
                 continue
             relative = rounding(self.kind, r.dtype)
-            sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
+            sums = [squares(r, t), squares(p, t), squares(t)]
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
-            part = oracle.own_share(self.draw, own, sums[0][2], size, r.numel())
+            part = own_share(self.draw, own, sums[0][2], size, r.numel())
             peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
             found.append((part * own, share * perturbed, relative * size, peak))
         return found
@@ -400,7 +407,7 @@ def pooled_ratios(task, init, inputs, kind, report):
     for i in range(SCALE_DRAWS + ATTEMPTS - 1):
         if done >= wanted or (not done and len(refusals) >= ATTEMPTS):
             break
-        seed = oracle.seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
+        seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
         try:
             answer = Answer(task, init, inputs, kind, seed)
         except Inapplicable as error:
@@ -427,7 +434,7 @@ def scales_of(answer, ratios):
     scales, conditions = [], []
     for e, ratio in zip(answer.errors(), ratios):
         own, perturbed, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
-        scales.append(max(own, ratio * max(perturbed, rounded), peak / oracle.PEAK_SHARE))
+        scales.append(max(own, ratio * max(perturbed, rounded), peak / PEAK_SHARE))
         conditions.append(perturbed)
     return scales + conditions
 
@@ -439,7 +446,7 @@ def applicable_answer(task, init, inputs, kind, seed):
             return Answer(task, init, inputs, kind, seed)
         except Inapplicable as error:
             refusal = error
-        seed = oracle.seed_from("another draw|%d|%d" % (seed, attempt))
+        seed = seed_from("another draw|%d|%d" % (seed, attempt))
     raise refusal
 
 
@@ -459,7 +466,7 @@ def make_case(task, request, folders, name, report):
     except Inapplicable as error:
         return {"inapplicable": str(error), "lasting": False}
     report("case computed")
-    reply = oracle.write_case(task, request, folders, name, answer.draw, answer.reference,
+    reply = write_case(task, request, folders, name, answer.draw, answer.reference,
                               answer.truth, scales_of(answer, ratios))
     return dict(reply, scales=ratios, draws=0 if known else SCALE_DRAWS,
                 seconds=time.time() - scaled, scale_seconds=scaled - started)

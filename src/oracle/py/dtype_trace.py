@@ -1,4 +1,4 @@
-# The types of a reference's tensors, call by call. In the float64 run (oracle.py) every tensor is float64,
+# The types of a reference's tensors, call by call. In the float64 run (float64_truth.py) every tensor is float64,
 # so `x.dtype`, torch.finfo(x.dtype) and `y.to(x.dtype)` would mean something else there. PyTorch's own run
 # records the types, and the float64 run repeats them: `x.dtype` gives the type that PyTorch's own run had,
 # and what was rounded to float8 keeps all its digits but saturates as float8 does.

@@ -7,7 +7,8 @@ import filter_ablation
 import filter_reference
 import filter_variation
 import float8
-import oracle
+from task_error import TaskError
+from tensor_values import is_float
 import torch
 
 CONSTANT_SPREAD = 0.25  # parameters that start as ones or zeros are changed by at most this
@@ -97,7 +98,7 @@ class Measurement:
             elif i == 1:
                 self.second = here
             if len(results) != len(self.outputs):
-                raise oracle.TaskError("the number of outputs varies between draws")
+                raise TaskError("the number of outputs varies between draws")
             for o, out, first, tolerance in zip(self.outputs, plain, self.first, self.tolerances):
                 o.add(out)
                 o.constant = o.constant and tolerance.same(first, out)
@@ -171,7 +172,7 @@ class Measurement:
         generator.manual_seed(seed)
         values = []
         for value, weight in zip(reference.values, self.is_weight):
-            if weight and oracle.is_float(value) and self.is_uniform(value):
+            if weight and is_float(value) and self.is_uniform(value):
                 noise = torch.rand(value.shape, generator=generator).to(float8.wide(value).dtype)
                 value = float8.like(value, float8.wide(value) + CONSTANT_SPREAD * (2 * noise - 1))
             values.append(value)
@@ -190,7 +191,7 @@ class Measurement:
                                     self.seeds[which])
 
     def scaled_sample(self, scale, inputs_alone):
-        values = [v if not oracle.is_float(v) or (w and inputs_alone)
+        values = [v if not is_float(v) or (w and inputs_alone)
                   else float8.like(v, float8.wide(v) * scale)
                   for v, w in zip(self.values_of(self.base, self.seeds[0]), self.is_weight)]
         return filter_reference.Sample(self.base, values, self.seeds[0])
@@ -200,7 +201,7 @@ class Measurement:
         mine, theirs = samples[which].values[i], samples[1 - which].values[i]
         if not self.equal(mine, theirs):
             return theirs if mine.shape == theirs.shape else None
-        if not oracle.is_float(mine) or not bool(torch.isfinite(float8.wide(mine)).all()):
+        if not is_float(mine) or not bool(torch.isfinite(float8.wide(mine)).all()):
             return None
         spread = 2 * torch.rand(mine.shape).to(float8.wide(mine).dtype) - 1
         return float8.like(mine, float8.wide(mine) + CONSTANT_SPREAD * spread)

@@ -8,7 +8,12 @@ import inspect
 import math
 
 import float8
-import oracle
+from draw_backward import BackwardDraw
+from draw_problem import ProblemDraw
+from error_scale import least_error, squares
+from loaded_task import Task
+from task_code import output_list, seed_everything
+from tensor_values import is_float, leaves, tree_map
 import torch
 
 STEP = 2.0 ** -22  # change of the inputs that shows the effect of their rounding
@@ -16,7 +21,7 @@ WEIGHT_SEEDS = 1 << 20  # separate from the inputs' seeds, so that weights do no
 GRADIENT_SEEDS = 1 << 21
 
 
-class SplitTask(oracle.Task):
+class SplitTask(Task):
     """An oracle's task with separate seeds for weights and for inputs. Incoming gradients of a backward
     task use the inputs' seed."""
 
@@ -30,17 +35,17 @@ class SplitTask(oracle.Task):
         """Sets the seeds around get_inputs: the oracle calls it first and then makes the model."""
         @functools.wraps(get_inputs)
         def seeded(*args, **kwargs):
-            oracle.seed_everything(self.input_seed)
+            seed_everything(self.input_seed)
             values = get_inputs(*args, **kwargs)
             given = values if isinstance(values, (list, tuple)) else [values]
-            self.given = {v.data_ptr() for v in oracle.leaves(given) if isinstance(v, torch.Tensor)}
-            oracle.seed_everything(self.weight_seed)
+            self.given = {v.data_ptr() for v in leaves(given) if isinstance(v, torch.Tensor)}
+            seed_everything(self.weight_seed)
             return values
         return seeded
 
     def build(self, init, inputs):
         built = super().build(init, inputs)
-        oracle.seed_everything(self.input_seed + GRADIENT_SEEDS)  # for the incoming gradients
+        seed_everything(self.input_seed + GRADIENT_SEEDS)  # for the incoming gradients
         return built
 
     def draw_apart(self, input_seed, weight_seed, init, inputs):
@@ -57,7 +62,7 @@ def named_leaves(tree, name):
 
 def refilled(tree, values):
     """The tree with each tensor replaced by the next of `values`, an iterator."""
-    return oracle.tree_map(lambda v: next(values) if isinstance(v, torch.Tensor) else v, tree)
+    return tree_map(lambda v: next(values) if isinstance(v, torch.Tensor) else v, tree)
 
 
 def argument_names(function, count):
@@ -94,7 +99,7 @@ class Reference:
         tensors as the reference left them."""
         self.last = [v.clone() for v in values]
         result = self.call(self.last, watch or contextlib.nullcontext())
-        return [o for o in oracle.output_list(result)[0] if o is not None]
+        return [o for o in output_list(result)[0] if o is not None]
 
 
 class ProblemReference(Reference):
@@ -132,7 +137,7 @@ class BackwardReference(Reference):
     def __init__(self, draw):
         super().__init__(draw.function, draw.inputs)
         self.draw = draw
-        passed = {v.data_ptr() for v in oracle.leaves(draw.args) if isinstance(v, torch.Tensor)}
+        passed = {v.data_ptr() for v in leaves(draw.args) if isinstance(v, torch.Tensor)}
         self.is_passed = [v.data_ptr() in passed for v in self.values]
         for i, grad in enumerate(draw.grads):
             if grad is not None:
@@ -151,9 +156,9 @@ class BackwardReference(Reference):
 
 
 def reference_of(draw):
-    if isinstance(draw, oracle.ProblemDraw):
+    if isinstance(draw, ProblemDraw):
         return ProblemReference(draw)
-    if isinstance(draw, oracle.BackwardDraw):
+    if isinstance(draw, BackwardDraw):
         return BackwardReference(draw)
     return Reference(draw.function, draw.args)
 
@@ -162,13 +167,13 @@ def reference_of(draw):
 
 
 def rms(tensor):
-    total, count, _ = oracle.squares(tensor)
+    total, count, _ = squares(tensor)
     return math.sqrt(total / count) if count else 0.0
 
 
 def moved(tensor, generator):
     """Moves each element by a relative 2^-22 with a random sign."""
-    if not oracle.is_float(tensor):
+    if not is_float(tensor):
         return tensor
     signs = torch.empty(tensor.shape).random_(0, 2, generator=generator).mul_(2 * STEP)
     values = float8.wide(tensor)
@@ -184,7 +189,7 @@ class Tolerance:
         if not output.is_floating_point():
             self.mean = self.largest = 0.0
             return
-        least = oracle.least_error(output.dtype) * rms(output)
+        least = least_error(output.dtype) * rms(output)
         error = max(least, self.distance(output, perturbed)[0])
         floor = torch.finfo(output.dtype).tiny
         self.mean, self.largest = 16 * error + floor, 128 * error + floor

@@ -3,7 +3,7 @@
 # each output, not the draws. SPDX-License-Identifier: Apache-2.0
 import math
 
-import oracle
+from error_scale import squares
 import torch
 
 SURELY_VARIES = 0.1  # of the output's scale: an axis that varies by more is not measured again
@@ -68,7 +68,7 @@ class OutputVariation:
         if value.numel():
             self.lowest = min(self.lowest, float(value.min()))
             self.highest = max(self.highest, float(value.max()))
-            self.square_sum += oracle.squares(value)[0]
+            self.square_sum += squares(value)[0]
         self.seeds.add(value)
         self.look_along_axes(value)
 

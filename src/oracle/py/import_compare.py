@@ -1,16 +1,21 @@
 # Compares an imported task with the file that it comes from. SPDX-License-Identifier: Apache-2.0
-import oracle
+import torch
+import float8
+from draw_problem import ProblemDraw
+from task_code import output_list, seed_everything
+from task_error import TaskError
+from tensor_values import cloned, tree_map, unchanged
 
 
 class Reduced:
-    """The parts of a task that oracle.ProblemDraw uses: the file's own module at given sizes."""
+    """The parts of a task that ProblemDraw uses: the file's own module at given sizes."""
 
     def __init__(self, importing, generated, sizes):
         self.importing, self.generated, self.sizes = importing, generated, sizes
-        self.spread, self.checked = oracle.unchanged, False
+        self.spread, self.checked = unchanged, False
 
     def construct(self, seed):
-        oracle.seed_everything(seed)
+        seed_everything(seed)
         return self.importing.make(self.generated, self.sizes)
 
     def warn(self, message):
@@ -20,12 +25,11 @@ class Reduced:
 
 
 def same(a, b):
-    torch = oracle.torch
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    a, b = oracle.float8.wide(a), oracle.float8.wide(b)
+    a, b = float8.wide(a), float8.wide(b)
     return bool(torch.equal(a, b) or ((a == b) | ((a != a) & (b != b))).all())
 
 
@@ -34,7 +38,7 @@ def note_changes(importing, buffers, before, after):
     running means, are excluded, since they are meant to change."""
     facts = importing.facts
     changed = [name for name, b, a in zip(list(facts.inputs) + list(facts.state), before, after)
-               if isinstance(b, oracle.torch.Tensor) and name not in buffers and not same(b, a)]
+               if isinstance(b, torch.Tensor) and name not in buffers and not same(b, a)]
     if changed:
         facts.notes.append("forward changes %s in place. A kernel must write to its own tensors instead." %
                            ", ".join(changed))
@@ -42,29 +46,29 @@ def note_changes(importing, buffers, before, after):
 
 def compare(importing, generated, sizes):
     """Raises TaskError if the folder's result differs from the file's in any bit."""
-    direct = oracle.ProblemDraw(Reduced(importing, generated, sizes), 1)
+    direct = ProblemDraw(Reduced(importing, generated, sizes), 1)
     seen = []
 
     def record(*args):
         seen.append(args)
-        copies = oracle.tree_map(oracle.cloned, args)
+        copies = tree_map(cloned, args)
         result = generated.forward_fn(*copies)
         buffers = {name for name, _ in direct.model.named_buffers()}
         note_changes(importing, buffers, args, copies)
         return result
 
-    oracle.seed_everything(1)
+    seed_everything(1)
     for_inputs, for_init = importing.split(sizes)
     made = generated.get_inputs
     inputs = made(**for_inputs) if callable(made) else made
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    with oracle.torch.no_grad():
+    with torch.no_grad():
         result = generated.Model(**for_init)(*inputs, fn=record)
-    outputs, is_tuple = oracle.output_list(result)
-    arguments = [a for a in seen[0] if isinstance(a, oracle.torch.Tensor)]
-    wanted = [a for a in direct.args if isinstance(a, oracle.torch.Tensor)]
+    outputs, is_tuple = output_list(result)
+    arguments = [a for a in seen[0] if isinstance(a, torch.Tensor)]
+    wanted = [a for a in direct.args if isinstance(a, torch.Tensor)]
     if len(arguments) != len(wanted) or not all(map(same, arguments, wanted)):
-        raise oracle.TaskError("the folder would pass different arguments than the file")
+        raise TaskError("the folder would pass different arguments than the file")
     if is_tuple != direct.is_tuple or len(outputs) != len(direct.outputs) or not all(
             map(same, outputs, direct.outputs)):
-        raise oracle.TaskError("the folder would give a different result than the file")
+        raise TaskError("the folder would give a different result than the file")

@@ -3,7 +3,6 @@
 import json
 import re
 
-import import_sizes
 import import_text
 
 LOADER = '''
@@ -201,6 +200,6 @@ def config(source, facts):
 def task_json(facts, digest):
     written = {"title": facts.title or facts.name, "imported_from": facts.file, "sha256": digest}
     if facts.reduced:
-        caps = {k: import_sizes.largest(v) for k, v in facts.reduced.items()}
+        caps = {k: import_text.largest(v) for k, v in facts.reduced.items()}
         written["emulator_forward"] = {"at_most": caps}
     return json.dumps(written, indent=2, ensure_ascii=False) + "\n"

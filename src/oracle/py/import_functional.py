@@ -8,7 +8,7 @@ import time
 import import_layers
 import import_sizes
 import import_text
-import oracle
+import torch
 
 
 class NotSimple(Exception):
@@ -60,12 +60,12 @@ class Rewriter(ast.NodeTransformer):
         if path is None or path in self.names or path.rpartition(".")[0] in self.names:
             return self.generic_visit(node)
         layer = at(self.model, path)
-        if not isinstance(layer, oracle.torch.nn.Module) or node.keywords or len(node.args) != 1:
+        if not isinstance(layer, torch.nn.Module) or node.keywords or len(node.args) != 1:
             raise NotSimple()
         return self.layer(layer, path, self.visit(node.args[0]))
 
     def layer(self, layer, path, argument):
-        if type(layer) is oracle.torch.nn.Sequential:
+        if type(layer) is torch.nn.Sequential:
             for key, part in layer.named_children():
                 argument = self.layer(part, path + "." + key, argument)
             return argument

@@ -1,5 +1,5 @@
 # Layers of torch.nn and the functions that they call. SPDX-License-Identifier: Apache-2.0
-import oracle
+import torch
 
 ONE_NUMBER = {  # layer: (function, its numbers)
     "ReLU": ("F.relu", []), "ReLU6": ("F.relu6", []), "Sigmoid": ("torch.sigmoid", []),
@@ -41,7 +41,7 @@ def own(layer, *keys):
 def describe(layer):
     """(function, [(argument, tensor)], numbers) of a layer's call. The function is None if the layer
     returns its input. The result is None for unsupported layers."""
-    nn = oracle.torch.nn
+    nn = torch.nn
     name = type(layer).__name__
     if type(layer) is not getattr(nn, name, None) or layer._forward_hooks:
         return None

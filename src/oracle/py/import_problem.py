@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import inspect
 
-import oracle
+import torch
+from task_code import load_module
+from task_error import TaskError
 
 
 class Problem:
@@ -10,19 +12,19 @@ class Problem:
 
     def __init__(self, request):
         self.path = request["path"]
-        self.module = oracle.load_module(self.path)
+        self.module = load_module(self.path)
         self.makes = self.find(request.get("module"), "Model", "module", self.modules())
         self.inputs = self.find(request.get("inputs"), "get_inputs", "inputs", self.functions())
         self.inputs_name = request.get("inputs") or "get_inputs"
         self.init_name = request.get("init") or "get_init_inputs"
         self.init = getattr(self.module, self.init_name, None)
         if request.get("init") and self.init is None:
-            raise oracle.TaskError("it does not define %s" % self.init_name)
+            raise TaskError("it does not define %s" % self.init_name)
         self.module_name = request.get("module") or "Model"
 
     def modules(self):
         return [n for n, v in vars(self.module).items() if inspect.isclass(v)
-                and issubclass(v, oracle.torch.nn.Module) and v.__module__ == self.module.__name__]
+                and issubclass(v, torch.nn.Module) and v.__module__ == self.module.__name__]
 
     def functions(self):
         return [n for n, v in vars(self.module).items() if inspect.isfunction(v)
@@ -33,13 +35,13 @@ class Problem:
         if hasattr(self.module, wanted):
             return getattr(self.module, wanted)
         names = ": " + ", ".join(known[:8]) if known else ""
-        raise oracle.TaskError("it does not define %s; give its name with --%s%s" %
+        raise TaskError("it does not define %s; give its name with --%s%s" %
                                (wanted, option, names))
 
     def construct_expression(self):
         """The text of an expression that builds the module."""
         made = "problem.%s" % self.module_name
-        if isinstance(self.makes, oracle.torch.nn.Module):
+        if isinstance(self.makes, torch.nn.Module):
             return "copy.deepcopy(%s)" % made
         if self.init is None:
             return made + "()"
@@ -47,7 +49,7 @@ class Problem:
         if isinstance(given, dict):
             return made + "(**get_init_inputs())"
         if not isinstance(given, (list, tuple)):
-            raise oracle.TaskError("%s returns a %s; it must return a list of the constructor's "
+            raise TaskError("%s returns a %s; it must return a list of the constructor's "
                                    "arguments" % (self.init_name, type(given).__name__))
         if len(given) == 2 and isinstance(given[0], (list, tuple)) and isinstance(given[1], dict):
             return "(lambda a, k: %s(*a, **k))(*get_init_inputs())" % made

@@ -2,7 +2,9 @@
 # fast on a CPU. SPDX-License-Identifier: Apache-2.0
 import time
 
-import oracle
+import torch
+
+import import_text
 
 GOAL_ELEMENTS, GOAL_FLOPS = 1 << 22, 1 << 27  # the maximum cost at reduced sizes
 SMALLEST_ROWS, SMALLEST_FEATURES = 2, 8  # smaller sizes are not used
@@ -17,22 +19,18 @@ def resized(size, change):
     return type(size)(map(change, size)) if isinstance(size, (tuple, list)) else change(size)
 
 
-def largest(size):
-    return max(size) if isinstance(size, (tuple, list)) else size
-
-
 def equal_sizes(sizes):
     """Groups of two or more names with the same value."""
     groups = {}
     for key, size in sizes.items():
-        groups.setdefault(largest(size), []).append(key)
+        groups.setdefault(import_text.largest(size), []).append(key)
     return [keys for keys in groups.values() if len(keys) > 1]
 
 
 def excess_of(importing, call):
     """The cost of a call divided by the maximum cost."""
     if not importing.fake_forward:  # estimate the cost as for a recurrent layer
-        tensors = [t for t in call.arguments if isinstance(t, oracle.torch.Tensor)]
+        tensors = [t for t in call.arguments if isinstance(t, torch.Tensor)]
         inputs, state = tensors[:len(importing.inputs)], tensors[len(importing.inputs):]
         rows = max([t.numel() // max(1, t.shape[-1] if t.dim() else 1) for t in inputs] + [1])
         call.cost.flops = 2 * rows * sum(t.numel() for t in state)
@@ -92,10 +90,10 @@ def reduced_to(importing, sizes, excess, floors):
     while excess > 1 and time.monotonic() < importing.deadline:
         moves = [(k,) for k in sizes] + [tuple(g) for g in equal_sizes(sizes)]
         movable = [m for m in moves if m not in stuck
-                   and all(largest(sizes[k]) > floors[k] for k in m)]
+                   and all(import_text.largest(sizes[k]) > floors[k] for k in m)]
         if not movable:
             break
-        move = max(movable, key=lambda m: largest(sizes[m[0]]) / floors[m[0]])
+        move = max(movable, key=lambda m: import_text.largest(sizes[m[0]]) / floors[m[0]])
         stuck.add(move)
         for factor in (8, 4, 2) if excess > 8 else (2,):
             tried = dict(sizes, **{k: resized(sizes[k], lambda v: max(

@@ -89,6 +89,10 @@ def is_size(value):
     return all(type(v) is int and v > 0 for v in values)
 
 
+def largest(size):
+    return max(size) if isinstance(size, (tuple, list)) else size
+
+
 class Source:
     """A problem file as text: its constants, and the scopes that read them."""
 

@@ -4,7 +4,8 @@ import contextlib
 import math
 import re
 
-import oracle
+import torch
+from tensor_values import leaves
 
 RANDOM = re.compile(r"^_?(rand|normal|uniform|bernoulli|multinomial|exponential|cauchy|log_normal|"
                     r"geometric|poisson|binomial|standard_gamma|sample_dirichlet|dropout|"
@@ -36,7 +37,7 @@ class Cost:
             # A dropout with probability 0 draws no random numbers.
             if not ("dropout" in name and 0 in [a for a in args[1:2] if not hasattr(a, "shape")]):
                 self.random.append("aten." + name)
-        outputs = [t for t in oracle.leaves(result) if isinstance(t, oracle.torch.Tensor)]
+        outputs = [t for t in leaves(result) if isinstance(t, torch.Tensor)]
         if not outputs:
             return
         size = sum(t.numel() for t in outputs)
@@ -44,7 +45,7 @@ class Cost:
         if size <= 0 and ("convolution" in name or "pool" in name):
             self.is_empty = True
         self.elements += size
-        tensors = [t for t in oracle.leaves(args) if isinstance(t, oracle.torch.Tensor)]
+        tensors = [t for t in leaves(args) if isinstance(t, torch.Tensor)]
         self.flops += size
         if name in ("mm", "bmm", "addmm", "baddbmm", "mv", "addmv"):
             last = tensors[-1]

@@ -6,17 +6,21 @@ import inspect
 
 import import_text
 import import_watch
-import oracle
+import torch
+from draw_base import Captured
+from loaded_task import Task
+from task_code import accepted_keys
+from task_error import TaskError
 
 
 def kind_of(value):
-    if isinstance(value, oracle.torch.Tensor):
+    if isinstance(value, torch.Tensor):
         return "tensor"
     for kind, types in (("none", type(None)), ("bool", bool), ("int", int), ("float", float),
                         ("string", str), ("tuple", (tuple, list))):
         if isinstance(value, types):
             return kind
-    raise oracle.TaskError("an argument has the unsupported type %s" % type(value).__name__)
+    raise TaskError("an argument has the unsupported type %s" % type(value).__name__)
 
 
 def known(value, sizes=()):
@@ -37,7 +41,7 @@ def names_of(function, count):
 def of_problem(task):
     model, inputs = task.construct(1)
     state = [(k, v) for k, v in model.state_dict().items()
-             if isinstance(v, oracle.torch.Tensor)]
+             if isinstance(v, torch.Tensor)]
     inputs_names = names_of(model.forward, len(inputs))
     names = import_text.argument_names(inputs_names, [k for k, _ in state])
     arguments = [{"name": n, "kind": "input", "type": kind_of(v)} for n, v in zip(names, inputs)]
@@ -59,12 +63,12 @@ def of_folder(task, request):
 
     def record(*args, **kwargs):
         seen.append(inspect.signature(task.function).bind(*args, **kwargs).args)
-        raise oracle.Captured()
+        raise Captured()
 
-    with contextlib.suppress(oracle.Captured):
+    with contextlib.suppress(Captured):
         model(*inputs, fn=record)
     if not seen:
-        raise oracle.TaskError("Model.forward never calls fn")
+        raise TaskError("Model.forward never calls fn")
     imported = getattr(task.module, "STATE", None)
     paths = list(imported) if imported is not None else []
     by_identity = {id(v): k for k, v in model.state_dict(keep_vars=True).items()}
@@ -74,7 +78,7 @@ def of_folder(task, request):
         entry = {"name": name, "kind": "constant", "type": kind_of(value)}
         if i < len(inputs) and value is inputs[i]:
             entry["kind"] = "input"
-        elif isinstance(value, oracle.torch.Tensor):
+        elif isinstance(value, torch.Tensor):
             place = i - len(inputs)
             entry["kind"] = "state"
             entry["path"] = (paths[place] if 0 <= place < len(paths)
@@ -90,7 +94,7 @@ def constructor_of(task, init):
     makes = getattr(task.module, "get_init_inputs", None)
     if makes is None:
         return {"args": [], "keywords": {k: known(v, [k]) for k, v in init.items()}}
-    kept, _ = oracle.accepted_keys(makes, init)
+    kept, _ = accepted_keys(makes, init)
     base = list(makes(**kept))
     sizes = [set() for _ in base]
     for key, value in kept.items():
@@ -102,11 +106,11 @@ def constructor_of(task, init):
 
 
 def signature(request):
-    task = oracle.Task(dict(request, direction="forward"))
+    task = Task(dict(request, direction="forward"))
     failure = None
     for fake in (import_watch.fake_tensors(), contextlib.nullcontext()):
         try:
-            with fake or contextlib.nullcontext(), oracle.torch.no_grad():
+            with fake or contextlib.nullcontext(), torch.no_grad():
                 return of_problem(task) if task.is_problem else of_folder(task, request)
         except Exception as error:
             failure = error

@@ -5,7 +5,9 @@ import time
 
 import torch
 
-import oracle
+from draw_problem import loose_tensors
+from task_error import TaskError
+from tensor_values import is_float, leaves, storage_bytes, tree_map
 
 WARM_UP_CALLS = 3
 ADVICE = ("Set TORCH", "You can suppress", "For even more", "import torch._dynamo",
@@ -22,13 +24,13 @@ def moved(value, device):
         value = value.clone()
     if (value.is_contiguous() and value.storage_offset() == 0) or value.numel() == 0:
         return value.to(device, copy=True)
-    count = oracle.storage_bytes(value) // value.element_size()
+    count = storage_bytes(value) // value.element_size()
     flat = value.as_strided((count,), (1,), 0).to(device, copy=True)
     return flat.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def all_moved(values, device):
-    return oracle.tree_map(lambda v: moved(v, device), values)
+    return tree_map(lambda v: moved(v, device), values)
 
 
 def outputs_of(result):
@@ -37,7 +39,7 @@ def outputs_of(result):
 
 
 def tensors_of(values):
-    return [v for v in oracle.leaves(values) if isinstance(v, torch.Tensor)]
+    return [v for v in leaves(values) if isinstance(v, torch.Tensor)]
 
 
 def short(text):
@@ -90,7 +92,7 @@ class ProblemCall:
 
     def __init__(self, task, draw, device):
         self.inputs = all_moved(draw.inputs, device)
-        for _, tensor, put in oracle.loose_tensors(draw.model):
+        for _, tensor, put in loose_tensors(draw.model):
             put(moved(tensor, device))
         self.plain = draw.model.to(device)
 
@@ -114,8 +116,8 @@ class BackwardCall:
         self.grads = all_moved(draw.grads, device)
         self.order = sorted({i for i in self.wanted if i is not None})
         for i in self.order:
-            if not oracle.is_float(self.inputs[i]):
-                raise oracle.TaskError("backward returns a gradient for input %d, which is not a "
+            if not is_float(self.inputs[i]):
+                raise TaskError("backward returns a gradient for input %d, which is not a "
                                        "floating-point tensor" % i)
             self.inputs[i].requires_grad_(True)
 
@@ -126,7 +128,7 @@ class BackwardCall:
         self.pairs = [(o, g) for o, g in zip(outputs, self.grads)
                       if g is not None and o.requires_grad]
         if not self.pairs:
-            raise oracle.TaskError("no output of forward_fn depends on an input that needs a "
+            raise TaskError("no output of forward_fn depends on an input that needs a "
                                    "gradient")
         return self.pairs
 

@@ -1,0 +1,50 @@
+# One call of a task's function: the parts that all kinds of tasks share.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+import torch
+
+import dtype_trace
+import float64_place
+from tensor_values import leaves, to_double, tree_map
+
+
+class Captured(BaseException):
+    """Ends Model.forward once its call of fn is known."""
+
+
+class Draw:
+    """One call of the function: its arguments (`args`), and both results. Without `answer`, it may have
+    only the inputs, which are the same."""
+    args = ()  # the candidate's arguments
+    names = ()  # of the outputs
+    outputs = ()  # if they are already known after the draw
+    is_tuple = False
+
+    def __init__(self):
+        self.copies = {}  # of the call's tensors where the truth is computed, by id()
+        self.trace = dtype_trace.Trace()  # of the reference
+
+    def reference(self):
+        """List of tensors or None: PyTorch's own results."""
+        raise NotImplementedError
+
+    def truth(self, noise=None):
+        """The results in float64, optionally of perturbed inputs."""
+        self.reference()  # makes the trace
+        tensors = [v for v in leaves((self.args, self.outputs)) if isinstance(v, torch.Tensor)]
+        place = float64_place.place_for(sum(t.numel() for t in tensors))
+        with place.work():
+            return self.truth_at(place, noise)
+
+    def truth_at(self, place, noise):
+        raise NotImplementedError
+
+    def doubles(self, values, noise, place):
+        """Float64 copies of the values. Copies on a GPU are kept for the next truth, because the transfer
+        takes longer than most computations."""
+        def double(value):
+            if place is float64_place.CPU or not isinstance(value, torch.Tensor):
+                return to_double(value, noise)
+            if id(value) not in self.copies:
+                self.copies[id(value)] = place.put(value.detach())
+            return to_double(self.copies[id(value)], noise, place)
+        return tree_map(double, values)
