@@ -3,7 +3,7 @@
 import time
 
 import cuda_on_cpu
-import distributions
+import distribution_cases
 import float64_place
 import memory_limit
 from case_file import write_case
@@ -68,7 +68,7 @@ class Server:
             memory_limit.limit_memory(share=SHARE_OF_MEMORY)
         make = make_case
         if request.get("distribution", "usual") != "usual":
-            make = distributions.make_case
+            make = distribution_cases.make_case
         for place in ([] if task.on_cpu else [self.place]) + [float64_place.CPU]:
             self.made += 1
             try:
