@@ -1,19 +1,25 @@
 # Compares the outputs of calls that baseline.py times with eager PyTorch's, to detect a wrong
 # compilation. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 
 import torch
 
+from draw_base import Draw
+from oracle_types import Json
 from task_error import TaskError
+from tensor_values import Outputs
 
 COMPARED = 1 << 24  # elements at a time, to limit memory
 
 
-def finite(value):
+def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def difference(mine, theirs):
+def difference(mine: torch.Tensor, theirs: torch.Tensor) -> tuple[float, float]:
     """(largest difference, largest element). The difference is NaN if only one of them is NaN."""
     worst, size = 0.0, 0.0
     mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
@@ -30,7 +36,7 @@ def difference(mine, theirs):
     return worst, size
 
 
-def compared(names, mine, theirs):
+def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]:
     """The part of the reply about each output."""
     if len(mine) != len(theirs):
         raise TaskError("it returns %d outputs, but eager returns %d" %
@@ -48,7 +54,7 @@ def compared(names, mine, theirs):
     return listed
 
 
-def names_of(draw, outputs):
+def names_of(draw: Draw, outputs: Outputs) -> Sequence[str]:
     if len(draw.names) == len(outputs):
         return draw.names
     return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]

@@ -4,14 +4,21 @@
 # [flush of L2][event][the call][event], one replay per sample.
 # Protocol: one JSON object per line, as in oracle.py; requests load, open, prepare, take, drop.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # missing with PYTHONSAFEPATH
-import oracle  # noqa: E402
+import oracle
+
+if TYPE_CHECKING:
+    from baseline_server import BaselineServer
+    from oracle_types import Send
 
 
-def open_server(send, folders):
+def open_server(send: Send, folders: list[str]) -> BaselineServer:
     from baseline_server import BaselineServer
     return BaselineServer(send, folders)
 

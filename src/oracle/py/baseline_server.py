@@ -1,8 +1,12 @@
 # Prepares and times baselines, and answers baseline.py's requests.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import gc
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -14,6 +18,9 @@ import gpu_memory
 import timed_call
 from baseline_draws import Draws
 from compiled_function import MODES, compiled, reset_compiler
+from draw_base import Draw
+from loaded_task import Task
+from oracle_types import Json, Report, Send
 from task_error import describe
 
 MAX_SETS = 64
@@ -32,13 +39,13 @@ class Unsupported(Exception):
 class Baseline:
     """One kind of baseline of one setting, prepared on as many sets of inputs as fit into memory."""
 
-    def __init__(self, server, kind, report):
+    def __init__(self, server: BaselineServer, kind: str, report: Report) -> None:
         self.server, self.kind = server, kind
         self.report = lambda text: report("baseline %s: %s" % (kind, text))
         self.sets, self.functions = [], []
         self.why, self.fewer, self.outputs, self.resets, self.flops = "", "", [], 0, 0
 
-    def prepare(self, request):
+    def prepare(self, request: Json) -> None:
         torch.cuda.empty_cache()
         budget = torch.cuda.mem_get_info()[0] // 3
         if self.kind in MODES:
@@ -65,7 +72,7 @@ class Baseline:
             torch.cuda.empty_cache()
             largest = max(largest, torch.cuda.memory_allocated() - before)
 
-    def add(self, request, seed):
+    def add(self, request: Json, seed: int) -> None:
         if self.kind == "probe":
             new = self.new_set(timed_call.ProbeCall(self.server.clock))
             with self.server.gpu:
@@ -75,7 +82,7 @@ class Baseline:
         with self.server.gpu:
             self.add_drawn(task, draw)
 
-    def add_drawn(self, task, draw):
+    def add_drawn(self, task: Task, draw: Draw) -> None:
         call = timed_call.make_call(task, draw, self.server.device)
         torch.cuda.synchronize()  # the sets' streams do not wait for the stream that copied the inputs
         new = self.new_set(call)
@@ -96,11 +103,11 @@ class Baseline:
             new.results()
         new.outputs = []
 
-    def new_set(self, call):
+    def new_set(self, call: timed_call.Call) -> timed_call.Set:
         self.sets.append(timed_call.Set(call, self.server.clock, self.server.graph_pool()))
         return self.sets[-1]
 
-    def build(self, new, function):
+    def build(self, new: timed_call.Set, function: Callable[..., Any] | None) -> None:
         """Warms up and captures. If the first set cannot be captured, the stream is timed instead."""
         self.functions.append(function)
         new.warm_up(function)
@@ -124,11 +131,11 @@ class Baseline:
         torch.cuda.synchronize()  # raises an error if the context is broken
         new.warm_up(function)
 
-    def reset_compiler(self):
+    def reset_compiler(self) -> None:
         self.server.reset_compiler()
         self.resets = self.server.resets
 
-    def take(self, mode, index, count):
+    def take(self, mode: str, index: int, count: int) -> list[float]:
         chosen = self.sets[index]
         if mode == "cold":
             sample = lambda: chosen.sample(True)  # noqa: E731
@@ -149,13 +156,13 @@ class Baseline:
                 reported = time.monotonic()
         return samples
 
-    def keep(self, count):
+    def keep(self, count: int) -> None:
         for one in self.sets[count:]:
             one.free()
         del self.sets[count:], self.functions[count:]
 
 
-def lacks_memory(error):
+def lacks_memory(error: BaseException) -> bool:
     """True if the error is about GPU memory that other processes use and may soon free."""
     if not gpu_memory.is_out_of_memory(error):
         return False
@@ -166,19 +173,19 @@ def lacks_memory(error):
     return total - free - torch.cuda.memory_reserved() > OTHERS
 
 
-def forbid_tf32():
+def forbid_tf32() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
 
 
-def tf32_is_allowed():
+def tf32_is_allowed() -> bool:
     return bool(torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32 or
                 torch.get_float32_matmul_precision() != "highest")
 
 
 class BaselineServer(case_server.Server):
-    def __init__(self, send, folders):
+    def __init__(self, send: Send, folders: list[str]) -> None:
         super().__init__(send, folders)
         self.clock, self.device, self.baselines, self.resets = None, None, {}, 0
         self.gpu = gpu_lock.SharedUse("")
@@ -186,7 +193,7 @@ class BaselineServer(case_server.Server):
         self.patience = MEMORY_PATIENCE
         self.last_graph_pool = None
 
-    def answer(self, request, report):
+    def answer(self, request: Json, report: Report) -> Json:
         operation = request["op"]
         if operation not in ("open", "prepare", "take", "drop"):
             return super().answer(request, report)
@@ -204,7 +211,7 @@ class BaselineServer(case_server.Server):
         # The objects in the error's frames can be freed only here.
         return {"failure": failure, "broken": self.is_broken()}
 
-    def is_broken(self):
+    def is_broken(self) -> bool:
         """True if no GPU call works until the process ends, as after some errors."""
         try:
             gc.collect()
@@ -215,7 +222,7 @@ class BaselineServer(case_server.Server):
         except Exception:
             return True
 
-    def open(self, request, report):
+    def open(self, request: Json, report: Report) -> Json:
         if self.clock is not None:
             return {"failure": "the GPU is already open"}
         version, ordinal = torch.__version__, request["device"]
@@ -243,29 +250,29 @@ class BaselineServer(case_server.Server):
         self.clock = clock
         return dict(self.about(), cuda=torch.version.cuda)
 
-    def loading(self):
+    def loading(self) -> contextlib.AbstractContextManager:
         return contextlib.nullcontext()  # tensors that the file makes when it is loaded stay on the GPU
 
-    def device_of(self, ordinal):
+    def device_of(self, ordinal: int) -> torch.device:
         return torch.device("cuda", ordinal)
 
-    def allocate(self, size):
+    def allocate(self, size: int) -> torch.Tensor:
         return torch.zeros(size, dtype=torch.uint8, device=self.device)
 
-    def about(self):
+    def about(self) -> Json:
         return {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(self.device),
                 "tf32": tf32_is_allowed()}
 
-    def reset_compiler(self):
+    def reset_compiler(self) -> None:
         reset_compiler()
         self.resets += 1
 
-    def graph_pool(self):
+    def graph_pool(self) -> timed_call.GraphPool:
         if self.last_graph_pool is None or self.last_graph_pool.is_over:
             self.last_graph_pool = timed_call.GraphPool()
         return self.last_graph_pool
 
-    def prepare(self, request, report):
+    def prepare(self, request: Json, report: Report) -> Json:
         name, kind = request["name"], request["kind"]
         if kind not in KINDS:
             return {"failure": "there is no baseline %r" % kind}
@@ -283,7 +290,7 @@ class BaselineServer(case_server.Server):
                     kernels=baseline.sets[0].kernels, flops=baseline.flops,
                     seconds=time.monotonic() - started)
 
-    def prepared(self, kind, request, report):
+    def prepared(self, kind: str, request: Json, report: Report) -> Baseline:
         """Prepares a baseline. Waits if other processes use the GPU's memory. After a wait without success, it
         does not wait again until a baseline has been prepared."""
         end, pause = None, MEMORY_PAUSES[0]
@@ -307,7 +314,7 @@ class BaselineServer(case_server.Server):
             time.sleep(pause)
             pause = min(2 * pause, MEMORY_PAUSES[1])
 
-    def take(self, request, report):
+    def take(self, request: Json, report: Report) -> Json:
         baseline, index = self.baselines.get(request["name"]), request["set"]
         if baseline is None:
             return {"failure": "%r is not prepared" % request["name"]}
@@ -321,7 +328,7 @@ class BaselineServer(case_server.Server):
             torch.cuda.empty_cache()  # plain calls may have allocated tens of GB of workspaces
         return {"us": times}
 
-    def drop(self, request, report):
+    def drop(self, request: Json, report: Report) -> Json:
         baseline = self.baselines.pop(request["name"], None)
         if baseline is None:
             return {"failure": "%r is not prepared" % request["name"]}

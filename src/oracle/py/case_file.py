@@ -1,18 +1,25 @@
 # Writes cases (docs/formats/case.md): safetensors files with the case's description in their metadata.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import concurrent.futures
 import ctypes
 import hashlib
 import json
 import mmap
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-import float64_place
 import float8
+import float64_place
+from draw_base import Draw
+from loaded_task import Task
+from oracle_types import Json
 from task_error import TaskError
-from tensor_values import storage_bytes
+from tensor_values import Outputs, storage_bytes
 
 HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
 HASHED_BYTES = 96 << 20  # larger cases are never pooled: their description identifies them
@@ -24,7 +31,7 @@ DTYPES = {  # torch name -> (safetensors name, bytes)
 }
 
 
-def dtype_name(dtype):
+def dtype_name(dtype: torch.dtype) -> str:
     name = str(dtype).replace("torch.", "")
     if name not in DTYPES:
         raise TaskError("a tensor has type %s, which cupel does not support" % name)
@@ -34,13 +41,13 @@ def dtype_name(dtype):
 class CaseFile:
     """Writes a case: a safetensors file with the case's description in __metadata__."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.tensors = []  # (name, flat tensor, shape)
 
-    def add(self, name, tensor, shape):
+    def add(self, name: str, tensor: torch.Tensor, shape: Sequence[int]) -> None:
         self.tensors.append((name, tensor, list(shape)))
 
-    def value(self, v):
+    def value(self, v: Any) -> Json:
         """Describes one argument. Stores whole storages of tensors, to keep their strides."""
         if v is None:
             return {"kind": "none"}
@@ -61,7 +68,7 @@ class CaseFile:
         raise TaskError("an argument is a %s; a kernel can only get tensors, None, numbers, strings and "
                         "tuples" % type(v).__name__)
 
-    def tensor_argument(self, t):
+    def tensor_argument(self, t: torch.Tensor) -> Json:
         if t.layout != torch.strided or t.device.type != "cpu":
             raise TaskError("an argument is a %s tensor on %s; cases support dense CPU tensors only" %
                             (t.layout, t.device))
@@ -79,7 +86,8 @@ class CaseFile:
         return {"kind": "tensor", "storage": name, "dtype": dtype_name(t.dtype),
                 "shape": list(t.shape), "strides": strides, "offset": offset}
 
-    def output(self, i, name, reference, truth, scale, conditioning, rounds_to_float8):
+    def output(self, i: int, name: str, reference: torch.Tensor | None, truth: torch.Tensor | None, scale: float,
+               conditioning: float, rounds_to_float8: bool) -> Json:
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
@@ -97,7 +105,7 @@ class CaseFile:
                 "shape": list(reference.shape), "error_scale": scale,
                 "conditioning": conditioning, "rounds_to_float8": rounds_to_float8, **keys}
 
-    def write(self, folders, name, description):
+    def write(self, folders: list[str], name: str, description: Json) -> tuple[str, int, str]:
         """Returns (path, bytes, digest). Widest types come first, so that all data is aligned without
         holes."""
         self.tensors.sort(key=lambda t: -DTYPES[dtype_name(t[1].dtype)][1])
@@ -128,7 +136,7 @@ class CaseFile:
         return path, size, digest
 
 
-def write_at(fd, memory, offset):
+def write_at(fd: int, memory: bytes | ctypes.Array[ctypes.c_char], offset: int) -> int:
     """Writes at an offset. pwrite avoids the page faults of a mapping."""
     view = memoryview(memory).cast("B")
     try:
@@ -140,7 +148,7 @@ def write_at(fd, memory, offset):
         view.release()
 
 
-def allocate(folders, name, size):
+def allocate(folders: list[str], name: str, size: int) -> tuple[str, int]:
     """Creates the file in the first folder with enough space. Reserves the space, because writing to a
     full tmpfs raises SIGBUS."""
     error = None
@@ -158,10 +166,10 @@ def allocate(folders, name, size):
                   (size / 1e6, " or ".join(folders), error))
 
 
-def digest_of(memory, size):
+def digest_of(memory: mmap.mmap, size: int) -> str:
     view = memoryview(memory)
     try:
-        def one(start):
+        def one(start: int) -> bytes:
             return hashlib.sha256(view[start:min(start + HASH_CHUNK, size)]).digest()
         starts = range(0, size, HASH_CHUNK)
         if len(starts) > 1:
@@ -174,7 +182,8 @@ def digest_of(memory, size):
         view.release()
 
 
-def write_case(task, request, folders, name, draw, reference, truth, scales):
+def write_case(task: Task, request: Json, folders: list[str], name: str, draw: Draw, reference: Outputs, truth: Outputs,
+               scales: list[float]) -> Json:
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     conditions = scales[len(reference):]

@@ -1,5 +1,8 @@
 # Answers the oracle's requests: loads tasks and makes cases of them.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
 import time
 
 import cuda_on_cpu
@@ -10,6 +13,7 @@ from case_file import write_case
 from draw_base import Captured
 from error_scale import error_scales
 from loaded_task import Task
+from oracle_types import Json, Report, Send
 from steady_draws import steady_draw
 from task_error import TaskError, describe
 
@@ -18,7 +22,7 @@ TOO_LARGE = ("it needs more than half of the free memory; use smaller sizes: tho
              "(emulator_forward), or those that cupel task import finds for a problem file")
 
 
-def make_case(task, request, folders, name, report):
+def make_case(task: Task, request: Json, folders: list[str], name: str, report: Report) -> Json:
     init, inputs = request["init"], request["inputs"]
     scales = request.get("scales")
     started = time.time()
@@ -39,15 +43,15 @@ def make_case(task, request, folders, name, report):
 class Server:
     """`send`: sends a message to cupel. `folders`: private ones for files of cases, in order of preference."""
 
-    def __init__(self, send, folders):
+    def __init__(self, send: Send, folders: list[str]) -> None:
         self.send, self.folders, self.tasks, self.made = send, folders, {}, 0
         self.place = float64_place.CPU
 
-    def loading(self):
+    def loading(self) -> contextlib.AbstractContextManager:
         """The context in which a task's file is executed."""
         return cuda_on_cpu.OnCpu()
 
-    def answer(self, request, report):
+    def answer(self, request: Json, report: Report) -> Json:
         """Returns the reply to a request. The other children's servers answer other requests."""
         if request["op"] == "load":
             with self.loading():
@@ -63,7 +67,7 @@ class Server:
             return reply
         return {"failure": "unknown request %r" % request["op"]}
 
-    def case(self, task, request, report):
+    def case(self, task: Task, request: Json, report: Report) -> Json:
         if self.place is float64_place.CPU:  # the limit would also count a GPU driver's mappings
             memory_limit.limit_memory(share=SHARE_OF_MEMORY)
         make = make_case
@@ -79,7 +83,7 @@ class Server:
                 report("computing truth on the CPU: %s" % trouble)
             self.place.release()  # free what the failed attempt used
 
-    def handle(self, request):
+    def handle(self, request: Json) -> None:
         identity = request.get("id")
         task = self.tasks.get(request.get("task"))
         path = task.path if task else request.get("path", "")

@@ -4,6 +4,8 @@
 # are for comparison and never evidence, because the candidate runs in this process.
 # Usage: confirm.py MODE REQUEST.json RESULT.json
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import importlib.util
@@ -14,6 +16,13 @@ import statistics
 import sys
 import time
 import traceback
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from draw_base import Draw
+    from oracle_types import Json
 
 torch = None  # imported by main()
 
@@ -21,14 +30,14 @@ WARMUP = 25  # calls, and milliseconds of do_bench
 MOST_SECONDS = 30  # for one way of timing
 
 
-def last_line(error):
+def last_line(error: BaseException) -> str:
     return traceback.format_exception_only(type(error), error)[-1].strip()[-1000:]
 
 
 # --- ways of timing -------------------------------------------------------------------------------
 
 
-def summary(times, scale):
+def summary(times: Sequence[float], scale: float) -> Json:
     """Microseconds from a list of times."""
     times = sorted(t * scale for t in times)
     quarters = (statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3)
@@ -36,7 +45,7 @@ def summary(times, scale):
             "iqr_us": quarters[2] - quarters[0], "min_us": times[0], "samples": len(times)}
 
 
-def by_events(call, repeats):
+def by_events(call: Callable[[], Any], repeats: int) -> Json:
     """CUDA events around each Python call. The GPU is idle before each call."""
     for _ in range(WARMUP):
         call()
@@ -54,13 +63,13 @@ def by_events(call, repeats):
     return summary(times, 1e3)
 
 
-def by_benchmark(call, repeats):
+def by_benchmark(call: Callable[[], Any], repeats: int) -> Json:
     from torch.utils import benchmark
     found = benchmark.Timer(stmt="call()", globals={"call": call}).blocked_autorange(min_run_time=1)
     return summary(found.times, 1e6)
 
 
-def by_do_bench(call, repeats):
+def by_do_bench(call: Callable[[], Any], repeats: int) -> Json:
     from triton.testing import do_bench
     return summary(do_bench(call, warmup=WARMUP, rep=500, return_mode="all"), 1e3)
 
@@ -68,7 +77,7 @@ def by_do_bench(call, repeats):
 WAYS = {"events": by_events, "benchmark": by_benchmark, "do_bench": by_do_bench}
 
 
-def timed(call, request):
+def timed(call: Callable[[], Any], request: Json) -> dict[str, Json]:
     """{way: summary or failure}. `call` must have been called once before."""
     found = {}
     for way in request["ways"]:
@@ -84,7 +93,7 @@ def timed(call, request):
 # --- arguments and results, through files ---------------------------------------------------------
 
 
-def read_value(node, data, device):
+def read_value(node: Json, data: mmap.mmap | bytes, device: torch.device) -> Any:
     kind = node["kind"]
     if kind == "none":
         return None
@@ -105,7 +114,7 @@ def read_value(node, data, device):
     return flat.as_strided(node["shape"], node["strides"], node["offset"]).to(device)
 
 
-def read_arguments(path, device):
+def read_arguments(path: str, device: torch.device) -> list[Any]:
     with open(path + ".json", encoding="utf-8") as file:
         nodes = json.load(file)
     with open(path + ".bin", "r+b" if os.access(path + ".bin", os.W_OK) else "rb") as file:
@@ -115,7 +124,7 @@ def read_arguments(path, device):
         return [read_value(node, data, device) for node in nodes]
 
 
-def write_results(result, folder, prefix):
+def write_results(result: Any, folder: str, prefix: str) -> Json:
     """Writes each result, contiguous, to its own file. cupel checks the descriptions returned here."""
     reply = []
     results = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -137,7 +146,7 @@ def write_results(result, folder, prefix):
 # --- modes ----------------------------------------------------------------------------------------
 
 
-def look(request):
+def look(request: Json) -> Json:
     """The paths that a sandbox must allow for this Python, its PyTorch and the compilers."""
     import shutil
     import site
@@ -155,7 +164,7 @@ def look(request):
             "cuda_home": cuda, "torch": torch.__version__, "torch_cuda": torch.version.cuda}
 
 
-def try_cuda(request):
+def try_cuda(request: Json) -> Json:
     """Checks whether CUDA starts in this process."""
     device = torch.device("cuda", request["ordinal"])
     value = (torch.ones(4, device=device) + 1).sum().item()
@@ -166,7 +175,7 @@ class BuildFailed(Exception):
     """str() is the compilers' error output."""
 
 
-def error_lines(text):
+def error_lines(text: str) -> str:
     """The lines of a build's output that mention errors, or its last lines."""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() and not line.startswith("FAILED")
@@ -174,7 +183,7 @@ def error_lines(text):
     return "\n".join(errors[:20] or lines[-20:])
 
 
-def build(request):
+def build(request: Json) -> Json:
     from torch.utils import cpp_extension
     if cpp_extension.CUDA_HOME is None:  # a PyTorch without CUDA ignores the variable
         cpp_extension.CUDA_HOME = os.environ.get("CUDA_HOME")
@@ -189,24 +198,24 @@ def build(request):
     return {"seconds": time.monotonic() - started}
 
 
-def load_extension(path, name):
+def load_extension(path: str, name: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def synchronize(device):
+def synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
-def candidate(request):
+def candidate(request: Json) -> Json:
     device = chosen(request)
     function = getattr(load_extension(request["module"], request["name"]), request["function"])
     args = read_arguments(request["arguments"], device)
 
-    def call():
+    def call() -> Any:
         return function(*args)
 
     with torch.no_grad():
@@ -220,7 +229,7 @@ def candidate(request):
     return reply
 
 
-def chosen(request):
+def chosen(request: Json) -> torch.device:
     device = torch.device(request["device"])
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -229,12 +238,12 @@ def chosen(request):
     return device
 
 
-def on_device(value, device):
+def on_device(value: Any, device: torch.device) -> Any:
     from tensor_values import tree_map
     return tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, value)
 
 
-def reference_call(draw, device, kind):
+def reference_call(draw: Draw, device: torch.device, kind: str) -> Callable[[], Any]:
     """A function of no arguments that does PyTorch's work for this draw."""
     from draw_forward import ForwardDraw
     from draw_problem import ProblemDraw
@@ -259,7 +268,7 @@ def reference_call(draw, device, kind):
                                        [g for _, g in pairs], retain_graph=True, allow_unused=True)
 
 
-def reference(request):
+def reference(request: Json) -> Json:
     """Times PyTorch, eager and compiled. Task code runs here, but no candidate."""
     device = chosen(request)
     folder = os.path.dirname(request["oracle"])
@@ -287,7 +296,7 @@ def reference(request):
 MODES = {"look": look, "try": try_cuda, "build": build, "candidate": candidate, "reference": reference}
 
 
-def main():
+def main() -> int:
     global torch
     mode, request_path, result_path = sys.argv[1:4]
     with open(request_path, encoding="utf-8") as file:

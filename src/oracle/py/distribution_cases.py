@@ -1,8 +1,12 @@
 # Cases whose inputs have another distribution (distributions.py), or why there is none: draws them, and
 # finds their error scale. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import json
 import math
 import time
+
+import torch
 
 import float64_place
 import memory_limit
@@ -10,6 +14,8 @@ from case_file import write_case
 from distribution_checks import Inapplicable, check_applicable
 from distributions import LAYOUTS, WAYS, Spread
 from error_scale import PEAK_SHARE, float32_share, least_error, own_share, squares
+from loaded_task import Task
+from oracle_types import Json, Report
 from task_code import seed_from
 from task_error import describe
 from tensor_values import Noise, is_float, leaves, roundoff
@@ -27,7 +33,7 @@ ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "ex
 LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
 
 
-def rounding(kind, dtype):
+def rounding(kind: str, dtype: torch.dtype) -> float:
     """The relative error that rounding may cause."""
     u = roundoff(dtype)
     return max(least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
@@ -36,7 +42,7 @@ def rounding(kind, dtype):
 class Answer:
     """One draw of the distribution with both results, and the truth of perturbed inputs."""
 
-    def __init__(self, task, init, inputs, kind, seed):
+    def __init__(self, task: Task, init: Json, inputs: Json, kind: str, seed: int) -> None:
         self.kind, refusals = kind, []
         for values, keeps_unsigned in WAYS.get(kind, [(kind, False)]):
             try:
@@ -53,7 +59,7 @@ class Answer:
                                              describe(error, task.path)[:300]))
         raise refusals[0]
 
-    def compute(self, task, init, inputs, spread, seed):
+    def compute(self, task: Task, init: Json, inputs: Json, spread: Spread, seed: int) -> None:
         self.draw = task.draw(seed, init, inputs, spread)
         if spread.keeps_unsigned and not spread.kept:
             raise Inapplicable("no tensor has numbers of only one sign")  # same as the previous way
@@ -63,7 +69,7 @@ class Answer:
         if spread.values == "far_below" and self.is_steep():
             raise Inapplicable("rounding of the inputs changes the result too much")
 
-    def is_steep(self):
+    def is_steep(self) -> bool:
         share = float32_share(self.draw)
         for p, t in zip(self.perturbed, self.truth):
             if t is not None and t.is_floating_point():
@@ -72,12 +78,12 @@ class Answer:
                     return True
         return False
 
-    def is_large(self):
+    def is_large(self) -> bool:
         taken = sum(v.numel() for v in leaves(self.draw.args) if is_float(v))
         given = sum(t.numel() for t in self.truth if t is not None)
         return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
 
-    def errors(self):
+    def errors(self) -> list[tuple[float, float, float, float] | None]:
         """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
         rounding), and the largest error of all three. None for outputs that must be exact."""
         found, share = [], float32_share(self.draw)
@@ -94,7 +100,7 @@ class Answer:
         return found
 
 
-def pooled_ratios(task, init, inputs, kind, report):
+def pooled_ratios(task: Task, init: Json, inputs: Json, kind: str, report: Report) -> list[float]:
     """For each output, PyTorch's own error relative to the error that conditioning and rounding explain,
     pooled over draws that depend on the setting only. A ratio, because draws of one distribution may
     differ in size by orders of magnitude."""
@@ -128,7 +134,7 @@ def pooled_ratios(task, init, inputs, kind, report):
     return task.scales[key]
 
 
-def scales_of(answer, ratios):
+def scales_of(answer: Answer, ratios: list[float]) -> list[float]:
     """E of this case, and its conditioning (docs/judging.md)."""
     scales, conditions = [], []
     for e, ratio in zip(answer.errors(), ratios):
@@ -138,7 +144,7 @@ def scales_of(answer, ratios):
     return scales + conditions
 
 
-def applicable_answer(task, init, inputs, kind, seed):
+def applicable_answer(task: Task, init: Json, inputs: Json, kind: str, seed: int) -> Answer:
     """The Answer of the case's own seed, or of a seed derived from it."""
     for attempt in range(ATTEMPTS):
         try:
@@ -149,7 +155,7 @@ def applicable_answer(task, init, inputs, kind, seed):
     raise refusal
 
 
-def make_case(task, request, folders, name, report):
+def make_case(task: Task, request: Json, folders: list[str], name: str, report: Report) -> Json:
     """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
     started, known = time.time(), request.get("scales")
     kind, init, inputs = request["distribution"], request["init"], request["inputs"]

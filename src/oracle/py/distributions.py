@@ -3,7 +3,10 @@
 # depend on: zeros among other numbers (triangles, masks), symmetric matrices, tensors of few different
 # numbers (labels). Imported after PyTorch is loaded.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import torch
 
@@ -17,27 +20,27 @@ STRUCTURE_SHARE = 64  # zeros are structure if at least one of so many elements 
 LABELS, PROBED = 8, 4096  # a tensor with at most LABELS different numbers contains labels
 
 
-def offset(t, deviations):
+def offset(t: torch.Tensor, deviations: float) -> torch.Tensor:
     return t + deviations * float(t.std(unbiased=False))
 
 
-def below(t, factor=1.0):
+def below(t: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
     """Makes all numbers negative: a maximum that starts at zero is then wrong."""
     return t if is_constant(t) else -factor * offset(t, -OFFSET).abs()
 
 
-def heavy(t):
+def heavy(t: torch.Tensor) -> torch.Tensor:
     """Student's t with three degrees of freedom."""
     chi_squared = sum(torch.randn(t.shape).square() for _ in range(3))
     return torch.randn(t.shape) / (chi_squared / 3).sqrt()
 
 
-def places(t, count):
+def places(t: torch.Tensor, count: int) -> torch.Tensor:
     """Secret indices into the flattened tensor."""
     return torch.randint(t.numel(), (count,))
 
 
-def extremes(t):
+def extremes(t: torch.Tensor) -> torch.Tensor:
     """Plants extremes at secret places, some at the ends of rows, where loops often have errors."""
     flat = t.flatten().clone()
     where = places(t, min(EXTREMES, max(1, t.numel() // 16)))
@@ -49,7 +52,7 @@ def extremes(t):
     return flat.reshape(t.shape)
 
 
-def strided_view(t):
+def strided_view(t: torch.Tensor) -> torch.Tensor:
     """A view of every second element of rows of twice the length. The other elements are NaN."""
     wide = torch.full(tuple(t.shape) + (2,), math.nan, dtype=t.dtype)
     view = wide[..., 0]
@@ -57,7 +60,7 @@ def strided_view(t):
     return view
 
 
-def shifted_view(t):
+def shifted_view(t: torch.Tensor) -> torch.Tensor:
     """Contiguous, but one element after an aligned address."""
     view = torch.empty(t.numel() + 1, dtype=t.dtype)[1:].view(t.shape)
     return view.copy_(t)
@@ -87,12 +90,12 @@ LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
 
 
-def is_constant(t):
+def is_constant(t: torch.Tensor) -> bool:
     flat = t.flatten()
     return all(bool((part == flat[0]).all()) for part in (flat[:PROBED], flat))
 
 
-def holds_labels(t):
+def holds_labels(t: torch.Tensor) -> bool:
     """True if the tensor has a few different numbers, at least two: classes, signs, masks, one-hot."""
     flat = t.detach().flatten()
     if t.numel() <= 2 * LABELS:
@@ -106,20 +109,20 @@ def holds_labels(t):
     return bool(kept.all()) and not is_constant(t)
 
 
-def with_structure_of(own, t):
+def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """`t` with the zeros and the symmetry of the task's own tensor. A constant tensor counts as without
     structure: it is an initial value, which must not stay constant."""
     if is_constant(own):
         return t
-    if own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1:
-        if torch.equal(own, own.transpose(-1, -2)):
-            t = t.tril() + t.tril(-1).transpose(-1, -2)
+    is_square = own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1
+    if is_square and torch.equal(own, own.transpose(-1, -2)):
+        t = t.tril() + t.tril(-1).transpose(-1, -2)
     zeros = own.numel() - int(torch.count_nonzero(own))
     is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer zeros are by chance
     return t.masked_fill(own == 0, 0) if is_structure else t
 
 
-def all_the_same(kind, t):
+def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
     """An integer tensor (classes, indices, counts) filled with one of its own numbers, a random one or
     the smallest, so that it stays valid. None if its numbers do not repeat, as in a permutation."""
     if kind not in ("constant", "zeros") or t.dtype == torch.bool or t.numel() < 2:
@@ -134,11 +137,11 @@ def all_the_same(kind, t):
 class Spread:
     """Replaces the tensors of one draw, using PyTorch's seeded generator."""
 
-    def __init__(self, kind, values, keeps_unsigned):
+    def __init__(self, kind: str, values: str, keeps_unsigned: bool) -> None:
         self.kind, self.values, self.keeps_unsigned = kind, values, keeps_unsigned
         self.replaced = self.kept = 0  # tensors
 
-    def __call__(self, value):
+    def __call__(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         if not value.is_floating_point():

@@ -1,16 +1,23 @@
 # One call of the backward function of a task folder.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 import torch
 
 import cuda_on_cpu
 import float8
-from draw_base import Captured, Draw
+from draw_base import Captured, Draw, FolderTask
+from float64_place import Cpu
 from float64_truth import in_float64
+from oracle_types import Json
 from task_code import no_random_numbers, output_list
 from task_error import TaskError
-from tensor_values import cloned, detached, is_float, tree_map
+from tensor_values import Change, Noise, Outputs, cloned, detached, is_float, tree_map
 
 MAX_GRADIENTS = 16  # sizes of sentinel tuples tried for backward_fn's result
 
@@ -18,27 +25,27 @@ MAX_GRADIENTS = 16  # sizes of sentinel tuples tried for backward_fn's result
 class Context:
     """A replacement for the ctx that autograd passes to Function.forward and Function.backward."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.saved_tensors = ()
         self.needs_input_grad = (True,) * count
 
-    def save_for_backward(self, *tensors):
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
         self.saved_tensors = tensors
 
     @property
-    def saved_variables(self):
+    def saved_variables(self) -> tuple[torch.Tensor | None, ...]:
         return self.saved_tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
         pass
 
-    def mark_dirty(self, *tensors):
+    def mark_dirty(self, *tensors: torch.Tensor) -> None:
         pass
 
-    def mark_non_differentiable(self, *tensors):
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
         pass
 
-    def set_materialize_grads(self, value):
+    def set_materialize_grads(self, value: bool) -> None:
         pass
 
 
@@ -46,10 +53,24 @@ class Sentinel:
     """A placeholder for one result of backward_fn, to find where `backward` returns it."""
 
 
+def recorder(calls: list[tuple[Any, ...]], result: Sentinel | tuple[Sentinel, ...]) -> Callable[..., Any]:
+    """A backward_fn that appends its arguments to `calls` and returns `result`."""
+    def record(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TaskError("backward passes keyword arguments to backward_fn")
+        calls.append(args)
+        return result
+    return record
+
+
+class BackwardTask(FolderTask, Protocol):
+    autograd: type[torch.autograd.Function]
+
+
 class BackwardDraw(Draw):
     """robust-kbench backward: the arguments that AutogradFunction.backward passes to backward_fn."""
 
-    def __init__(self, task, init, inputs, answer=True):
+    def __init__(self, task: BackwardTask, init: Json, inputs: Json, answer: bool = True) -> None:
         super().__init__()
         self.function = task.function
         self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
@@ -65,24 +86,22 @@ class BackwardDraw(Draw):
             "gradient of %s" % (names[i] if i < len(names) else "input %d" % i)
             for i in self.wanted]
 
-    def capture_forward(self, task, init, inputs):
+    def capture_forward(self, task: BackwardTask, init: Json, inputs: Json) -> tuple[Any, ...]:
         seen = []
 
-        def record(*args, **kwargs):
+        def record(*args: Any, **kwargs: Any) -> NoReturn:
             seen.append(inspect.signature(self.function).bind(*args, **kwargs).args)
             raise Captured()
 
         with torch.no_grad():
             model, arguments = task.build(init, inputs)
-            try:
+            with contextlib.suppress(Captured):
                 model(*arguments, fn=record)
-            except Captured:
-                pass
         if not seen:
             raise TaskError("Model.forward never calls fn")
         return tuple(tree_map(detached, a) for a in seen[0])
 
-    def run_forward(self, autograd, context):
+    def run_forward(self, autograd: type[torch.autograd.Function], context: Context) -> Any:
         args = tree_map(detached, self.inputs)
         with torch.no_grad(), no_random_numbers():
             if autograd.setup_context is not torch.autograd.Function.setup_context:
@@ -91,7 +110,7 @@ class BackwardDraw(Draw):
                 return output
             return autograd.forward(context, *args)
 
-    def capture_backward(self, autograd, context):
+    def capture_backward(self, autograd: type[torch.autograd.Function], context: Context) -> list[int | None]:
         """Makes backward_fn return one sentinel, then tuples of sentinels, until backward accepts them.
         Returns, for each result of backward_fn, the index of the input whose gradient it is."""
         error = None
@@ -100,14 +119,7 @@ class BackwardDraw(Draw):
         for count in range(MAX_GRADIENTS + 1):
             sentinels = tuple(Sentinel() for _ in range(max(count, 1)))
             calls = []
-
-            def record(*args, **kwargs):
-                if kwargs:
-                    raise TaskError("backward passes keyword arguments to backward_fn")
-                calls.append(args)
-                return sentinels if count else sentinels[0]
-
-            autograd.backward_fn = record
+            autograd.backward_fn = recorder(calls, sentinels if count else sentinels[0])
             try:
                 with torch.no_grad():
                     result = autograd.backward(context, *grads)
@@ -135,7 +147,7 @@ class BackwardDraw(Draw):
         raise TaskError("cannot find the number of results of backward_fn: none up to %d works (%s)" %
                         (MAX_GRADIENTS, error))
 
-    def gradients(self, inputs, grads):
+    def gradients(self, inputs: Sequence[Any], grads: Sequence[torch.Tensor | None]) -> Outputs:
         """autograd's gradients of the wanted inputs."""
         inputs = list(inputs)
         for i in {i for i in self.wanted if i is not None}:
@@ -156,14 +168,14 @@ class BackwardDraw(Draw):
                     for i, g in zip(order, found)}
         return [None if i is None else by_input[i] for i in self.wanted]
 
-    def reference(self):
+    def reference(self) -> Outputs:
         if not self.outputs:
             inputs = tree_map(cloned, self.inputs)
             with cuda_on_cpu.OnCpu(), self.trace.record():
                 self.outputs = self.gradients(inputs, self.grads)
         return self.outputs
 
-    def truth_at(self, place, noise):
+    def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         inputs = self.doubles(self.inputs, noise, place)
         grads = self.doubles(self.grads, noise, place)
         with place.reference(), in_float64(), self.trace.repeat():

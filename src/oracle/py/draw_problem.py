@@ -1,22 +1,27 @@
 # One call of a KernelBench problem.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
 
 import float8
 from draw_base import Draw
+from float64_place import Cpu
 from float64_truth import in_float64
 from task_code import no_random_numbers, output_list
 from task_error import TaskError
-from tensor_values import as_on_device, cloned, to_double, tree_map
+from tensor_values import Change, Noise, Outputs, as_on_device, cloned, to_double, tree_map
 
 
-def loose_tensors(model):
+def loose_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor, Callable[[torch.Tensor], None]]]:
     """Tensors that the model keeps outside state_dict, with setters: [(name, tensor, set)]."""
     found = []
 
-    def visit(container, key, value, name, depth=0):
+    def visit(container: Any, key: Any, value: Any, name: str, depth: int = 0) -> None:
         if isinstance(value, torch.Tensor):
             if id(value) in passed:  # nn.LSTM and others list their parameters a second time
                 return
@@ -45,11 +50,23 @@ def loose_tensors(model):
     return found
 
 
+class ProblemTask(Protocol):
+    """The parts of a task that a ProblemDraw uses."""
+    spread: Callable[[Any], Any]  # replaces tensors of a draw
+    checked: bool  # whether the tensors outside state_dict have been examined
+
+    def construct(self, seed: int) -> tuple[torch.nn.Module, Sequence[Any]]:
+        """(module, inputs) of the problem."""
+
+    def warn(self, message: str) -> None:
+        """Notes what the user should know about the task."""
+
+
 class ProblemDraw(Draw):
     """KernelBench: the arguments are the inputs, then parameters and buffers in state_dict order. The
     module runs in train mode unless the problem itself changes the mode."""
 
-    def __init__(self, task, seed, answer=True):
+    def __init__(self, task: ProblemTask, seed: int, answer: bool = True) -> None:
         super().__init__()
         self.model, inputs = task.construct(seed)
         self.inputs = tuple(tree_map(lambda v: task.spread(as_on_device(v.detach()))
@@ -70,7 +87,7 @@ class ProblemDraw(Draw):
             self.check_loose(task, seed)
             task.checked = True
 
-    def check_loose(self, task, seed):
+    def check_loose(self, task: ProblemTask, seed: int) -> None:
         """Tensors outside state_dict are allowed if every construction makes the same ones (masks,
         tables), or if the output does not depend on them."""
         mine = loose_tensors(self.model)
@@ -104,12 +121,12 @@ class ProblemDraw(Draw):
         task.warn("the model keeps random tensors outside state_dict (%s); the output does not depend "
                   "on them" % names)
 
-    def reference(self):
+    def reference(self) -> Outputs:
         return self.outputs
 
-    def truth_at(self, place, noise):
+    def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         model = place.put(copy.deepcopy(self.model).double())
-        for name, tensor, put in loose_tensors(model):
+        for _, tensor, put in loose_tensors(model):
             put(to_double(tensor, place=place))
         if noise is not None:
             for tensor in list(model.parameters()) + list(model.buffers()):
@@ -123,5 +140,5 @@ class ProblemDraw(Draw):
             return output_list(model(*inputs))[0]
 
 
-def perturb_as_float32(tensor, noise):
+def perturb_as_float32(tensor: torch.Tensor, noise: Noise) -> torch.Tensor:
     return tensor * noise.factors(tensor, torch.float32)

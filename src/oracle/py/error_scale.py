@@ -1,15 +1,20 @@
 # The error scale E of each output (docs/judging.md): how far a correct kernel may be from the truth.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import json
 import math
 
 import torch
 
-import float64_place
 import float8
+import float64_place
+from draw_base import Draw
+from loaded_task import Task
+from oracle_types import Json, Report
 from steady_draws import steady_draw
 from task_code import seed_from
-from tensor_values import Noise, is_float, leaves, roundoff, step_of
+from tensor_values import Noise, Outputs, is_float, leaves, roundoff, step_of
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
 PEAK_SHARE = 32  # a kernel may exceed the largest of PyTorch's own errors fourfold: 128 E / 32
@@ -17,7 +22,7 @@ FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
 
 
-def squares(a, b=None):
+def squares(a: torch.Tensor, b: torch.Tensor | None = None) -> tuple[float, int, float]:
     """(sum of squares of a-b over finite elements, their number, the largest magnitude). If `a` is float8,
     without its own rounding. Works in chunks to limit memory."""
     a = a.detach().reshape(-1)
@@ -45,14 +50,14 @@ def squares(a, b=None):
     return total, count, largest
 
 
-def float32_share(draw):
+def float32_share(draw: Draw) -> float:
     """Inputs are moved by the step of their own types (step_of). Returns the step of float32 as a share of the
     largest of these steps; at most 1."""
     types = {v.dtype for v in leaves(draw.args) if is_float(v)}
     return min([1.0] + [step_of(torch.float32) / step_of(t) for t in types])
 
 
-def own_share(draw, own, largest, size, count):
+def own_share(draw: Draw, own: float, largest: float, size: float, count: int) -> float:
     """The share of PyTorch's own error that E takes, for an output of `count` elements with RMS error `own`,
     largest error `largest` and RMS `size`. If the reference rounds to float8, which the truth does not, most
     of PyTorch's error is that rounding. A kernel repeats it, but makes no larger error, so 16 E are 1.5 times
@@ -63,7 +68,7 @@ def own_share(draw, own, largest, size, count):
     return min(1.0, max(allowed / 16, FLOAT8_IGNORED * size / own))
 
 
-def least_error(dtype):
+def least_error(dtype: torch.dtype) -> float:
     """The lower limit of E as a share of the output's scale: 4u. For 16-bit types u/2, because their
     kernels compute in float32 and round once; 4u of 16-bit types would accept 8-bit floats. Float8 counts
     as float16, since its own rounding is left out of errors."""
@@ -71,7 +76,7 @@ def least_error(dtype):
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
-def error_scales(task, init, inputs, report):
+def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[list[float], int]:
     """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials.
     E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
     float32), the least error, and a share of the largest of all these. The returned list then has the
@@ -120,7 +125,7 @@ def error_scales(task, init, inputs, report):
     return task.scales[key]
 
 
-def enough_draws(outputs):
+def enough_draws(outputs: Outputs) -> int:
     """SCALE_DRAWS, or fewer if the outputs are so large that one draw is a good sample."""
     sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
     total = sum(sizes)

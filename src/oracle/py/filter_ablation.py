@@ -1,15 +1,22 @@
 # Finds which operations of a reference matter. It replaces every dispatched aten operation, one at a time: by
 # its input if the shapes agree, otherwise by zeros or by its own mean. Then it compares the outputs
 # with the true ones on several samples. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import inspect
 import linecache
 import os
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import filter_reference
+from oracle_types import Json
 from tensor_values import leaves
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 # Operations that compute nothing: they allocate, copy or alias tensors.
 PLUMBING = {"aten.clone", "aten.detach", "aten.detach_", "aten.alias", "aten.lift_fresh",
@@ -23,21 +30,21 @@ MAX_INPUTS = 3  # inputs of an operation that are tried as its result
 MAX_NAMED = 200  # operations in a reply
 
 
-def short_name(func):
+def short_name(func: OpOverload) -> str:
     name = str(func)
     return name[:-len(".default")] if name.endswith(".default") else name
 
 
-def tensors_of(values):
+def tensors_of(values: Iterable[Any]) -> list[torch.Tensor]:
     return [v for v in leaves(list(values)) if isinstance(v, torch.Tensor)]
 
 
-def writes_in_place(func):
+def writes_in_place(func: OpOverload) -> bool:
     """True if the result is an argument that the operation writes to."""
     return any(r.alias_info is not None and r.alias_info.is_write for r in func._schema.returns)
 
 
-def is_view(func):
+def is_view(func: OpOverload) -> bool:
     returns = func._schema.returns
     return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write
                                  for r in returns)
@@ -46,12 +53,12 @@ def is_view(func):
 class Operation:
     """An aten operation at one place of the task. All calls in a loop count as one operation."""
 
-    def __init__(self, name, where):
+    def __init__(self, name: str, where: tuple[str, int, str]) -> None:
         self.name, self.calls = name, set()  # indices in the order of dispatch
         self.file, self.line, self.module = where
         self.choices, self.is_float = [], True
 
-    def describe(self, how, guards):
+    def describe(self, how: str, guards: list[str]) -> Json:
         text = linecache.getline(self.file, self.line).strip() if self.file else ""
         return {"operation": self.name, "file": os.path.basename(self.file), "line": self.line,
                 "text": text[:200], "module": self.module, "calls": len(self.calls), "how": how,
@@ -61,13 +68,14 @@ class Operation:
 class Tracer(TorchDispatchMode):
     """Records the dispatched operations and their places in the code."""
 
-    def __init__(self, reference, folder, backward):
+    def __init__(self, reference: filter_reference.Reference, folder: str, backward: bool) -> None:
         super().__init__()
         self.reference, self.backward = reference, backward
         self.folder = os.path.abspath(folder) + os.sep
         self.names, self.operations = [], {}
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: OpOverload, types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         index, name = len(self.names), short_name(func)
@@ -89,7 +97,7 @@ class Tracer(TorchDispatchMode):
         self.operations[key].calls.add(index)
         return result
 
-    def place(self):
+    def place(self) -> tuple[tuple[Any, ...], tuple[str, int, str], bool]:
         """The place of the call: code, position and module of every frame up to the reference's call."""
         key, where, module, in_gradient = [], ("", 0), "", False
         frame, end = sys._getframe(2), filter_reference.Reference.run.__code__
@@ -110,7 +118,7 @@ class Tracer(TorchDispatchMode):
         return tuple(key), where + (module,), in_gradient
 
 
-def choices_for(func, given, made):
+def choices_for(func: OpOverload, given: list[torch.Tensor], made: list[torch.Tensor]) -> list[str]:
     """The possible replacements of an operation's result."""
     if writes_in_place(func):
         return ["input 0"]
@@ -124,12 +132,13 @@ def choices_for(func, given, made):
 class Ablation(TorchDispatchMode):
     """A run in which the result of one operation is replaced."""
 
-    def __init__(self, names, operation, choice):
+    def __init__(self, names: list[str], operation: Operation, choice: str) -> None:
         super().__init__()
         self.names, self.operation, self.choice = names, operation, choice
         self.index, self.on_track = -1, True
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: OpOverload, types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         self.index += 1
         name = short_name(func)
@@ -144,7 +153,7 @@ class Ablation(TorchDispatchMode):
         stand_in = given[int(self.choice[6:])] if self.choice.startswith("input ") else None
         return self.replaced(result, stand_in)
 
-    def replaced(self, result, stand_in):
+    def replaced(self, result: Any, stand_in: torch.Tensor | None) -> Any:
         if isinstance(result, (list, tuple)):
             items = [self.replaced(r, stand_in) for r in result]
             return type(result)(items) if type(result) in (list, tuple) else tuple(items)
@@ -160,19 +169,20 @@ class Ablation(TorchDispatchMode):
 class Study:
     """The operations of one reference, on samples that are made on demand."""
 
-    def __init__(self, folder, backward, samples):
+    def __init__(self, folder: str, backward: bool,
+                 samples: list[tuple[str | None, Callable[[], filter_reference.Sample]]]) -> None:
         """`samples`: [(name, make)], functions that make a Sample. The first ones, with name None, are the
         task itself. An operation that matters only in a named sample is a guard."""
         self.makers, self.made = samples, {}
         self.folder, self.backward = folder, backward
         self.traces = {}
 
-    def sample(self, index):
+    def sample(self, index: int) -> filter_reference.Sample:
         if index not in self.made:
             self.made[index] = self.makers[index][1]()
         return self.made[index]
 
-    def trace(self, index):
+    def trace(self, index: int) -> tuple[list[str], list[Operation]]:
         if index not in self.traces:
             sample = self.sample(index)
             tracer = Tracer(sample.reference, self.folder, self.backward)
@@ -180,10 +190,10 @@ class Study:
             self.traces[index] = (tracer.names, list(tracer.operations.values()))
         return self.traces[index]
 
-    def operations(self):
+    def operations(self) -> list[Operation]:
         return self.trace(0)[1]
 
-    def changes_nothing(self, place, choice, index):
+    def changes_nothing(self, place: int, choice: str, index: int) -> bool | None:
         """True if the replacement changes no output of the sample; None if the sample cannot show it."""
         sample = self.sample(index)
         if not sample.is_usable():
@@ -198,14 +208,14 @@ class Study:
         return sample.same(outputs)
 
     @staticmethod
-    def is_guard(operation, choice, sample):
+    def is_guard(operation: Operation, choice: str, sample: str | None) -> bool:
         """True if the operation may matter only on a scaled sample and still be useful. Any operation can
         protect large inputs from overflow. An epsilon, a clamp or a mask protects small inputs from
         0 / 0. But if the task's own inputs allow zeros as the result, small inputs do not make the
         operation a guard."""
         return sample == "large inputs" or choice.startswith("input") or not operation.is_float
 
-    def examine(self, place):
+    def examine(self, place: int) -> Json | None:
         """A description if a kernel could leave out the operation, else None."""
         operation = self.operations()[place]
         for choice in operation.choices:

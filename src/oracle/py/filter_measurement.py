@@ -1,19 +1,26 @@
 # Measures the quality of a task on one setting: how its outputs vary, and which tensors and operations
 # they depend on. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import os
 import time
+
+import torch
 
 import filter_ablation
 import filter_reference
 import filter_variation
 import float8
+from draw_base import Draw
+from filter_reference import SplitTask
+from oracle_types import Json, Report
 from task_error import TaskError
-from tensor_values import is_float
-import torch
+from tensor_values import Outputs, is_float
 
 CONSTANT_SPREAD = 0.25  # parameters that start as ones or zeros are changed by at most this
 TINY, HUGE = 2.0 ** -10, 2.0 ** 8
 MAX_LEAVES = 1000  # tensors of a setting that are changed one by one
+Samples = list[filter_reference.Sample]
 
 
 class OutOfTime(Exception):
@@ -25,10 +32,10 @@ class TooSlow(Exception):
 
 
 class Clock:
-    def __init__(self, seconds, report):
+    def __init__(self, seconds: float, report: Report) -> None:
         self.started, self.seconds, self.report = time.monotonic(), seconds, report
 
-    def step(self, text):
+    def step(self, text: str) -> None:
         """Call it before each piece of work."""
         if time.monotonic() - self.started > self.seconds:
             raise OutOfTime(text)
@@ -36,14 +43,14 @@ class Clock:
 
 
 class Measurement:
-    def __init__(self, task, request, report):
+    def __init__(self, task: SplitTask, request: Json, report: Report) -> None:
         self.task, self.init, self.inputs = task, request["init"], request["inputs"]
         self.seeds = request["seeds"]
         self.clock = Clock(request["seconds"], report)
         self.outputs, self.tolerances = [], None
         self.draws, self.draw_seconds, self.wanted = 0, 0.0, 3 * len(self.seeds) - 2
 
-    def draw(self, input_seed, weight_seed, text):
+    def draw(self, input_seed: int, weight_seed: int, text: str) -> tuple[Draw, Outputs]:
         """(draw, its outputs). Raises TooSlow if the earlier draws show that the time is too short for all
         of them."""
         if self.draws:
@@ -59,7 +66,7 @@ class Measurement:
         self.draw_seconds += time.monotonic() - started
         return draw, answer
 
-    def run(self):
+    def run(self) -> Json:
         """Returns the reply. If the time runs out, "unfinished" names the next step."""
         try:
             self.vary_all()
@@ -82,7 +89,7 @@ class Measurement:
 
     # Variation.
 
-    def vary_all(self):
+    def vary_all(self) -> None:
         for i, seed in enumerate(self.seeds):
             draw, answer = self.draw(seed, seed, "draw %d of %d" % (i + 1, len(self.seeds)))
             results = [(n, o) for n, o in zip(draw.names, answer) if o is not None]
@@ -107,12 +114,12 @@ class Measurement:
         for o in self.outputs:
             o.equals = min(o.candidates) if o.candidates and not o.constant else None
 
-    def may_have_weights(self):
+    def may_have_weights(self) -> bool:
         """False if get_inputs made all input tensors. The weights are then the same in every draw."""
         return not all(w is False or v.data_ptr() in self.given
                        for v, w in zip(self.base.values, self.base.is_weight))
 
-    def find_roles(self):
+    def find_roles(self) -> None:
         """Finds which tensors are weights, and which are the same at every seed."""
         seeds, base = self.seeds, self.base
         if not self.may_have_weights():
@@ -134,10 +141,10 @@ class Measurement:
             self.fixed.append(not by_inputs and not by_weights)
 
     @staticmethod
-    def equal(a, b):
+    def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
         return a.shape == b.shape and float8.equal(a, b)
 
-    def vary_apart(self):
+    def vary_apart(self) -> None:
         """Measures the effect of only the inputs, then of only the weights."""
         if not self.may_have_weights():
             for o in self.outputs:
@@ -153,10 +160,10 @@ class Measurement:
                 answer = self.draw(self.seeds[0], seed, "the same inputs, other weights")[1]
                 self.add_apart("weights", answer)
 
-    def weights_vary(self):
+    def weights_vary(self) -> bool:
         return any(w and not f for w, f in zip(self.is_weight, self.fixed))
 
-    def add_apart(self, which, answer):
+    def add_apart(self, which: str, answer: Outputs) -> None:
         for o, first, output in zip(self.outputs, self.first, [a for a in answer if a is not None]):
             moments = getattr(o, which)
             if moments.count == 0:
@@ -165,7 +172,7 @@ class Measurement:
 
     # What the output depends on.
 
-    def values_of(self, reference, seed):
+    def values_of(self, reference: filter_reference.Reference, seed: int) -> list[torch.Tensor]:
         """The tensors of a reference. Parameters that start as ones or zeros are changed, as training
         would change them."""
         generator = torch.Generator()
@@ -179,24 +186,24 @@ class Measurement:
         return values
 
     @staticmethod
-    def is_uniform(value):
+    def is_uniform(value: torch.Tensor) -> bool:
         """True if all elements are the same finite number."""
         value = float8.wide(value)
         return value.numel() > 0 and bool(torch.isfinite(value).all()) and \
             bool((value == value.reshape(-1)[0]).all())
 
-    def sample(self, which):
+    def sample(self, which: int) -> filter_reference.Sample:
         reference = self.base if which == 0 else self.second
         return filter_reference.Sample(reference, self.values_of(reference, self.seeds[which]),
                                     self.seeds[which])
 
-    def scaled_sample(self, scale, inputs_alone):
+    def scaled_sample(self, scale: float, inputs_alone: bool) -> filter_reference.Sample:
         values = [v if not is_float(v) or (w and inputs_alone)
                   else float8.like(v, float8.wide(v) * scale)
                   for v, w in zip(self.values_of(self.base, self.seeds[0]), self.is_weight)]
         return filter_reference.Sample(self.base, values, self.seeds[0])
 
-    def other_value(self, samples, which, i):
+    def other_value(self, samples: Samples, which: int, i: int) -> torch.Tensor | None:
         """Another valid value of tensor i, or None."""
         mine, theirs = samples[which].values[i], samples[1 - which].values[i]
         if not self.equal(mine, theirs):
@@ -206,7 +213,7 @@ class Measurement:
         spread = 2 * torch.rand(mine.shape).to(float8.wide(mine).dtype) - 1
         return float8.like(mine, float8.wide(mine) + CONSTANT_SPREAD * spread)
 
-    def look_at_arguments(self, found):
+    def look_at_arguments(self, found: list[Json]) -> None:
         self.clock.step("changing tensors one by one")
         samples = [self.sample(0), self.sample(1)]
         self.samples = samples
@@ -224,7 +231,7 @@ class Measurement:
                     not entry["matters"]
             found.append(entry)
 
-    def look_at_halves(self, found):
+    def look_at_halves(self, found: list[Json]) -> None:
         """Finds halves that do not matter of the inputs that matter."""
         places = {name: i for i, name in enumerate(self.base.names)}
         for entry in found:
@@ -233,7 +240,7 @@ class Measurement:
                 others = [self.other_value(self.samples, w, i) for w in (0, 1)]
                 entry["idle"] = self.idle_halves(self.samples, i, others)
 
-    def idle_halves(self, samples, i, others):
+    def idle_halves(self, samples: Samples, i: int, others: list[torch.Tensor]) -> list[Json]:
         """Halves of a tensor that do not matter: [{"axis", "from", "to"}]."""
         idle = []
         for axis, size in enumerate(others[0].shape):
@@ -252,7 +259,7 @@ class Measurement:
 
     # Which operations matter.
 
-    def look_at_operations(self, found):
+    def look_at_operations(self, found: Json) -> None:
         samples = [(None, lambda: self.samples[0]), (None, lambda: self.samples[1]),
                   ("tiny inputs", lambda: self.scaled_sample(TINY, False)),
                   ("zero inputs", lambda: self.scaled_sample(0.0, True)),

@@ -1,5 +1,7 @@
 # Answers filter.py's requests.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import time
 
 import torch
@@ -9,10 +11,11 @@ import cuda_on_cpu
 import memory_limit
 from filter_measurement import Measurement, TooSlow
 from filter_reference import SplitTask
+from oracle_types import Json, Report
 
 
 class FilterServer(case_server.Server):
-    def answer(self, request, report):
+    def answer(self, request: Json, report: Report) -> Json:
         if request["op"] == "load":
             self.tasks.clear()  # keep one task at a time
             with self.loading():

@@ -1,26 +1,30 @@
 # Measures how a task's outputs vary: over seeds, along axes, with only the weights and with only the
 # inputs. filter_checks.cc judges the numbers. To save memory, it keeps a mean and a sum of squares of
 # each output, not the draws. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import math
 
-from error_scale import squares
 import torch
+
+from error_scale import squares
+from oracle_types import Json
 
 SURELY_VARIES = 0.1  # of the output's scale: an axis that varies by more is not measured again
 PUBLISHED = 0.01
 
 
-def finite_or_none(value):
+def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
 class Moments:
     """Elementwise standard deviation over draws, with Welford's algorithm."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.count, self.mean, self.squares = 0, None, None
 
-    def add(self, value):
+    def add(self, value: torch.Tensor) -> None:
         self.count += 1
         if self.count == 1:
             self.mean, self.squares = value.clone(), torch.zeros_like(value)
@@ -32,7 +36,7 @@ class Moments:
         self.mean += delta / self.count
         self.squares += delta * (value - self.mean)
 
-    def largest(self):
+    def largest(self) -> float | None:
         """The largest standard deviation of an element, or None before the second draw."""
         if self.count < 2 or self.squares.numel() == 0:
             return None
@@ -42,7 +46,7 @@ class Moments:
 class OutputVariation:
     """The variation of one output over the draws passed to add()."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name, self.dtype, self.shape = name, "", []
         self.elements = self.finite = 0
         self.lowest, self.highest, self.square_sum = math.inf, -math.inf, 0.0
@@ -51,7 +55,7 @@ class OutputVariation:
         self.constant, self.equals = True, None
 
     @staticmethod
-    def plain(output):
+    def plain(output: torch.Tensor) -> tuple[torch.Tensor, int]:
         """(float32 as in the published filter, with 0 for non-finite elements; number of finite ones)."""
         value = output.detach().to(torch.float32)
         finite = torch.isfinite(value)
@@ -59,7 +63,7 @@ class OutputVariation:
             return value, value.numel()
         return torch.where(finite, value, torch.zeros(())), int(finite.sum())
 
-    def add(self, output):
+    def add(self, output: torch.Tensor) -> None:
         """Adds a draw with new inputs and new weights."""
         value, finite = self.plain(output)
         self.dtype, self.shape = str(output.dtype).replace("torch.", ""), list(output.shape)
@@ -72,10 +76,10 @@ class OutputVariation:
         self.seeds.add(value)
         self.look_along_axes(value)
 
-    def scale(self):
+    def scale(self) -> float:
         return math.sqrt(self.square_sum / self.finite) if self.finite else 0.0
 
-    def look_along_axes(self, value):
+    def look_along_axes(self, value: torch.Tensor) -> None:
         for axis, size in enumerate(value.shape):
             if size < 2 or value.numel() == 0:
                 continue
@@ -84,7 +88,7 @@ class OutputVariation:
                 continue
             self.axes[axis] = max(known, float(torch.std(value, dim=axis).max()))
 
-    def describe(self):
+    def describe(self) -> Json:
         some = self.elements > 0
         return {"name": self.name, "dtype": self.dtype, "shape": self.shape,
                 "finite": self.finite / self.elements if some else 1.0,

@@ -4,8 +4,12 @@
 # reference that makes tensors on the CPU), the CPU computes instead. While another process of cupel
 # measures time on the GPU, nothing runs there: gpu_lock.py.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -21,7 +25,7 @@ PATIENCE = 60.0  # seconds to wait until the GPU is free
 class Trouble(Exception):
     """The GPU failed, and the CPU should compute. str() says why."""
 
-    def __init__(self, error):
+    def __init__(self, error: BaseException) -> None:
         super().__init__(("%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0]))[:200])
         self.lasting = not gpu_memory.is_out_of_memory(error) and not isinstance(error, BlockingIOError)
 
@@ -30,25 +34,25 @@ class Cpu:
     """Computes on the CPU: nothing is moved."""
     chunk = 1 << 18  # elements processed at a time, to fit into a cache
 
-    def takes(self, elements):
+    def takes(self, elements: int) -> bool:
         """True if a call of so many elements runs here and not on the CPU."""
         return False
 
-    def put(self, tensor_or_module):
+    def put(self, tensor_or_module: Any) -> Any:
         return tensor_or_module
 
-    def holds(self, tensor):
+    def holds(self, tensor: torch.Tensor) -> bool:
         return False
 
-    def work(self):
+    def work(self) -> contextlib.AbstractContextManager:
         """The context in which tensors of this place are used."""
         return contextlib.nullcontext()
 
-    def reference(self):
+    def reference(self) -> contextlib.AbstractContextManager:
         """The context, in addition to work(), in which the task's own code runs."""
         return cuda_on_cpu.OnCpu()
 
-    def release(self):
+    def release(self) -> None:
         """Frees unused memory for the judged kernels."""
 
 
@@ -56,12 +60,12 @@ class Gpu(Cpu):
     """Computes on the GPU. `lock`: the file of the GPU's lock. Opens the GPU at the first use."""
     chunk = 1 << 26
 
-    def __init__(self, ordinal, lock):
+    def __init__(self, ordinal: int, lock: str) -> None:
         self.ordinal, self.use = ordinal, gpu_lock.SharedUse(lock, PATIENCE)
         self.device = None
         self.why = ""  # why the GPU cannot be used
 
-    def takes(self, elements):
+    def takes(self, elements: int) -> bool:
         if elements < LARGE or self.why:
             return False
         if self.device is None:
@@ -74,7 +78,7 @@ class Gpu(Cpu):
                 raise Trouble(error) from error
         return True
 
-    def open(self):
+    def open(self) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
         if not torch.cuda.is_available():
             raise RuntimeError("PyTorch %s finds no GPU" % torch.__version__)
@@ -84,14 +88,14 @@ class Gpu(Cpu):
             torch.ones(1, device=device).sum().item()
         self.device = device
 
-    def put(self, tensor_or_module):
+    def put(self, tensor_or_module: Any) -> Any:
         return tensor_or_module.to(self.device)
 
-    def holds(self, tensor):
+    def holds(self, tensor: torch.Tensor) -> bool:
         return tensor.is_cuda
 
     @contextlib.contextmanager
-    def lock(self):
+    def lock(self) -> Iterator[None]:
         try:
             self.use.__enter__()
         except BlockingIOError as error:
@@ -102,7 +106,7 @@ class Gpu(Cpu):
             self.use.__exit__()
 
     @contextlib.contextmanager
-    def work(self):
+    def work(self) -> Iterator[None]:
         """May be nested. Leaving the outermost waits for the GPU and releases its lock."""
         with self.lock():
             try:
@@ -113,7 +117,7 @@ class Gpu(Cpu):
                 raise Trouble(error) from error
 
     @contextlib.contextmanager
-    def reference(self):
+    def reference(self) -> Iterator[None]:
         before = torch.are_deterministic_algorithms_enabled()
         torch.use_deterministic_algorithms(True, warn_only=True)  # the same inputs, the same truth
         try:
@@ -127,7 +131,7 @@ class Gpu(Cpu):
         finally:
             torch.use_deterministic_algorithms(before)
 
-    def release(self):
+    def release(self) -> None:
         if self.device is None:
             return
         try:
@@ -147,7 +151,7 @@ place = CPU  # the place of large tensors
 
 
 @contextlib.contextmanager
-def at(chosen):
+def at(chosen: Cpu) -> Iterator[None]:
     """The context in which `chosen` is the place of large tensors."""
     global place
     place = chosen
@@ -158,14 +162,14 @@ def at(chosen):
         place = CPU
 
 
-def place_for(elements):
+def place_for(elements: int) -> Cpu:
     return place if place.takes(elements) else CPU
 
 
-def place_of(*tensors):
+def place_of(*tensors: torch.Tensor | None) -> Cpu:
     """The place that computes with these tensors."""
     return place if any(t is not None and place.holds(t) for t in tensors) else CPU
 
 
-def to_place_of(tensor, like):
+def to_place_of(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return place_of(like).put(tensor)

@@ -1,6 +1,10 @@
 # Runs a reference in float64, even if its code names shorter types.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -8,11 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import float8
 from task_error import TaskError
 
-
 LOW = (torch.float32, torch.float16, torch.bfloat16) + float8.TYPES  # types that become float64
 
 
-def raise_value(value):
+def raise_value(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return torch.float64 if value in LOW else value
     if isinstance(value, torch.Tensor) and value.dtype in LOW:
@@ -23,7 +26,8 @@ def raise_value(value):
 
 
 class Float64(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         name = str(func)
         if name.startswith("aten.view.dtype"):
             raise TaskError("the reference reinterprets the bits of a tensor "
@@ -44,7 +48,7 @@ class Float64(TorchDispatchMode):
 
 
 @contextlib.contextmanager
-def in_float64():
+def in_float64() -> Iterator[None]:
     """Turns casts to the shorter floating-point types, and new tensors of these types, into float64. Code
     with `x.float()` then still computes the truth."""
     before = torch.get_default_dtype()

@@ -1,9 +1,13 @@
 # The GPU's lock (src/gpu/gpu_lock.h) for PyTorch's processes, which take it in shared mode to compute.
 # While another process measures time on that GPU, or waits to do so, no work starts there.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import fcntl
 import os
 import time
+from collections.abc import Callable
+from typing import Any
 
 PAUSE = 0.002  # seconds between two attempts
 REPORT_SECONDS = 20.0
@@ -13,23 +17,23 @@ TURN = ".turn"  # suffix of a second lock: a waiting process holds it, so that e
 class SharedUse:
     """The context in which the GPU is used. May be nested. Without a path, the GPU is not shared."""
 
-    def __init__(self, path, patience=600.0, waiting=lambda: None):
+    def __init__(self, path: str, patience: float = 600.0, waiting: Callable[[], None] = lambda: None) -> None:
         self.path, self.patience, self.waiting = path, patience, waiting
         self.lock = self.turn = None
         self.depth = 0
 
-    def __enter__(self):
+    def __enter__(self) -> SharedUse:
         if self.depth == 0:
             self.acquire(self.patience)
         self.depth += 1
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.depth -= 1
         if self.depth == 0:
             self.release()
 
-    def acquire(self, patience):
+    def acquire(self, patience: float) -> None:
         """Raises BlockingIOError if the lock is not free within `patience` seconds."""
         if not self.path:
             return
@@ -42,15 +46,15 @@ class SharedUse:
         finally:
             fcntl.flock(self.turn, fcntl.LOCK_UN)
 
-    def release(self):
+    def release(self) -> None:
         if self.lock is not None:
             fcntl.flock(self.lock, fcntl.LOCK_UN)
 
     @staticmethod
-    def open(path):
+    def open(path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
-    def wait(self, lock, operation, end):
+    def wait(self, lock: int, operation: int, end: float) -> None:
         reported = time.monotonic()
         while True:
             try:

@@ -1,5 +1,7 @@
 # A problem that is being imported, and calls of its module, mostly on tensors without data.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import inspect
@@ -7,36 +9,42 @@ import math
 import os
 import sys
 import time
+from types import ModuleType
+from typing import Any
 
 import torch
 
 import import_folder
 import import_text
 import import_watch
+from cuda_on_cpu import OnCpu
 from import_problem import Problem
+from import_text import Sizes
+from oracle_types import Json, Report
 from task_code import output_list, randomness
 from task_error import TaskError
-from tensor_values import cloned, tree_map
+from tensor_values import Outputs, cloned, tree_map
 
 
 class Call:
     """One call: its arguments, its outputs and its cost."""
 
-    def __init__(self, arguments, outputs, is_tuple, cost, seconds):
+    def __init__(self, arguments: list[Any], outputs: Outputs, is_tuple: bool, cost: import_watch.Cost,
+                 seconds: float) -> None:
         self.arguments, self.outputs, self.is_tuple = arguments, outputs, is_tuple
         self.cost, self.seconds = cost, seconds
 
-    def shapes(self):
+    def shapes(self) -> list[tuple[int, ...]]:
         return [tuple(a.shape) for a in self.arguments if isinstance(a, torch.Tensor)]
 
-    def argument_elements(self):
+    def argument_elements(self) -> int:
         return sum(math.prod(s) for s in self.shapes())
 
 
 class ImportCalls:
     """A problem that is being imported, with what is known about it (`facts`)."""
 
-    def __init__(self, request, report, devices):
+    def __init__(self, request: Json, report: Report, devices: OnCpu) -> None:
         self.request, self.report, self.devices = request, report, devices
         self.deadline = time.monotonic() + request.get("seconds", 60)
         with open(request["path"], encoding="utf-8", errors="strict") as file:
@@ -58,14 +66,14 @@ class ImportCalls:
         self.is_fake = True  # the constructor and get_inputs work on tensors without data
         self.fake_forward = True  # forward does, too
 
-    def title(self):
+    def title(self) -> str:
         doc = inspect.getdoc(self.problem.makes) if inspect.isclass(self.problem.makes) else None
         line = " ".join((doc or "").strip().split("\n\n")[0].split()).split(". ")[0]
         own = self.problem.makes.__dict__.get("__doc__") if doc else None
         line = "".join(c for c in line if c.isprintable())
         return line.rstrip(".")[:200] if own and line else ""
 
-    def generated(self):
+    def generated(self) -> ModuleType:
         """func_forward.py as a module that uses the already loaded problem."""
         text = import_folder.func_forward(self.source, self.facts)
         module = type(sys)("cupel_import")
@@ -75,12 +83,12 @@ class ImportCalls:
         exec(compile(text, module.__file__, "exec"), module.__dict__)
         return module
 
-    def split(self, sizes):
+    def split(self, sizes: Sizes) -> tuple[Sizes, Sizes]:
         keys = self.source.keywords_of
         return ({k: v for k, v in sizes.items() if k in keys(self.facts.maker, self.facts.keys)},
                 {k: v for k, v in sizes.items() if k in keys(self.facts.init, self.facts.keys)})
 
-    def make(self, generated, sizes):
+    def make(self, generated: ModuleType, sizes: Sizes) -> tuple[torch.nn.Module, list[Any]]:
         """(module, inputs), made in the same order as for cases."""
         for_inputs, for_init = self.split(sizes)
         made = generated.get_inputs
@@ -91,7 +99,7 @@ class ImportCalls:
         inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         return generated.Model(**for_init).problem, inputs
 
-    def call(self, generated, sizes, forward=True, is_fake=None):
+    def call(self, generated: ModuleType, sizes: Sizes, forward: bool = True, is_fake: bool | None = None) -> Call:
         """Calls the module itself, on tensors without data if that works."""
         started = time.monotonic()
         is_fake = self.is_fake if is_fake is None else is_fake
@@ -111,7 +119,7 @@ class ImportCalls:
         self.model, self.inputs = model, inputs
         return Call(list(inputs) + state, outputs, is_tuple, cost, time.monotonic() - started)
 
-    def refuse_random(self, cost, before):
+    def refuse_random(self, cost: import_watch.Cost, before: list[Any] | None) -> None:
         if not cost.random and (before is None or randomness() == before):
             return
         what = " (%s)" % cost.random[0] if cost.random else ""
@@ -121,7 +129,7 @@ class ImportCalls:
             (what, "; use --eval to import it without its dropout" if dropout else
              "; pass them as an input"))
 
-    def first_call(self):
+    def first_call(self) -> Call:
         """Calls without data if possible: first everything, then everything except forward."""
         generated, sizes = self.generated(), self.sizes()
         for self.is_fake, self.fake_forward in ((True, True), (True, False)):
@@ -134,8 +142,8 @@ class ImportCalls:
         self.is_fake, self.fake_forward = False, True
         return self.call(generated, sizes)
 
-    def sizes(self):
+    def sizes(self) -> Sizes:
         return {k: self.source.numbers[k] for k in self.facts.keys}
 
-    def is_for_init(self, key):
+    def is_for_init(self, key: str) -> bool:
         return key in self.source.closure(self.source.reads.get(self.facts.init, ()))

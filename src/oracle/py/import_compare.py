@@ -1,30 +1,40 @@
 # Compares an imported task with the file that it comes from. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
 import torch
+
 import float8
 from draw_problem import ProblemDraw
+from import_calls import ImportCalls
+from import_text import Sizes
 from task_code import output_list, seed_everything
 from task_error import TaskError
 from tensor_values import cloned, tree_map, unchanged
 
 
 class Reduced:
-    """The parts of a task that ProblemDraw uses: the file's own module at given sizes."""
+    """A ProblemTask: the file's own module at given sizes."""
 
-    def __init__(self, importing, generated, sizes):
+    def __init__(self, importing: ImportCalls, generated: ModuleType, sizes: Sizes) -> None:
         self.importing, self.generated, self.sizes = importing, generated, sizes
-        self.spread, self.checked = unchanged, False
+        self.spread: Callable[[Any], Any] = unchanged
+        self.checked = False
 
-    def construct(self, seed):
+    def construct(self, seed: int) -> tuple[torch.nn.Module, list[Any]]:
         seed_everything(seed)
         return self.importing.make(self.generated, self.sizes)
 
-    def warn(self, message):
+    def warn(self, message: str) -> None:
         note = message[0].upper() + message[1:] + "."
         if note not in self.importing.facts.notes:
             self.importing.facts.notes.append(note)
 
 
-def same(a, b):
+def same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -33,7 +43,7 @@ def same(a, b):
     return bool(torch.equal(a, b) or ((a == b) | ((a != a) & (b != b))).all())
 
 
-def note_changes(importing, buffers, before, after):
+def note_changes(importing: ImportCalls, buffers: set[str], before: Sequence[Any], after: Sequence[Any]) -> None:
     """Notes which arguments forward changes. Kernels must not change their arguments. Buffers, such as
     running means, are excluded, since they are meant to change."""
     facts = importing.facts
@@ -44,12 +54,12 @@ def note_changes(importing, buffers, before, after):
                            ", ".join(changed))
 
 
-def compare(importing, generated, sizes):
+def compare(importing: ImportCalls, generated: ModuleType, sizes: Sizes) -> None:
     """Raises TaskError if the folder's result differs from the file's in any bit."""
     direct = ProblemDraw(Reduced(importing, generated, sizes), 1)
     seen = []
 
-    def record(*args):
+    def record(*args: Any) -> Any:
         seen.append(args)
         copies = tree_map(cloned, args)
         result = generated.forward_fn(*copies)

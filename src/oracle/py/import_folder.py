@@ -1,9 +1,13 @@
 # Writes the files of an imported task: func_forward.py, config_forward.json, task.json. Its input
 # (Facts) comes from import_task.py. Runs no task code. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Sequence
 
 import import_text
+from import_text import Sizes
 
 LOADER = '''
 def load_problem():
@@ -70,20 +74,20 @@ class Facts:
     """The results of import_task.py about a problem."""
     name = file = title = ""
     construct = "problem.Model()"  # an expression that builds the module
-    inputs = ()  # names of forward's arguments
-    state = ()  # paths, in state_dict order
-    described = ()  # (type and shape) of each argument
-    keys = ()  # sizes that are arguments
-    reduced = {}  # key -> smaller size; empty: not needed, or not found
+    inputs: Sequence[str] = ()  # names of forward's arguments
+    state: Sequence[str] = ()  # paths, in state_dict order
+    described: Sequence[str] = ()  # (type and shape) of each argument
+    keys: Sequence[str] = ()  # sizes that are arguments
+    reduced: Sizes = {}  # key -> smaller size; empty: not needed, or not found
     evaluate = False
-    functional = None  # lines of a forward_fn of plain functions; None: forward_fn calls the module
-    fixed = ()  # numbers of the file that no shape shows
+    functional: list[str] | None = None  # lines of a forward_fn of plain functions; None: it calls the module
+    fixed: Sequence[str] = ()  # numbers of the file that no shape shows
     maker, init = "get_inputs", "get_init_inputs"
     has_init = inputs_are_made = True  # there is a get_init_inputs; a function makes the inputs
-    notes = ()
+    notes: list[str]
 
 
-def heading(facts):
+def heading(facts: Facts) -> list[str]:
     names = import_text.argument_names(facts.inputs, facts.state)
     lines = ["# " + t for t in folded(facts.title or facts.name)]
     lines += ["#", "# Imported from %s by `cupel task import`; this folder has the file as problem.py." %
@@ -101,7 +105,7 @@ def heading(facts):
     return lines
 
 
-def folded(text, width=96):
+def folded(text: str, width: int = 96) -> list[str]:
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
@@ -110,7 +114,7 @@ def folded(text, width=96):
     return lines
 
 
-def makers(source, facts):
+def makers(source: import_text.Source, facts: Facts) -> list[str]:
     """get_inputs and get_init_inputs, with the sizes as arguments if their text allows it."""
     known = set()
     lines = []
@@ -132,7 +136,7 @@ def makers(source, facts):
     return lines
 
 
-def reference(facts):
+def reference(facts: Facts) -> list[str]:
     names = import_text.argument_names(facts.inputs, facts.state)
     inputs, state = names[:len(facts.inputs)], names[len(facts.inputs):]
     lines = import_text.wrapped("STATE = (", [json.dumps(p) for p in facts.state] + [""], ")")
@@ -154,7 +158,7 @@ def reference(facts):
     return lines
 
 
-def model(source, facts):
+def model(source: import_text.Source, facts: Facts) -> list[str]:
     keys = source.keywords_of(facts.init, facts.keys)
     lines = ["class Model(nn.Module):"]
     lines += import_text.wrapped("    def __init__(self%s" % (", " if keys else ""),
@@ -172,7 +176,7 @@ def model(source, facts):
     return lines + ["        return fn(*arguments)"]
 
 
-def func_forward(source, facts):
+def func_forward(source: import_text.Source, facts: Facts) -> str:
     functional = facts.functional is not None
     imports = ["import importlib.util", "import os", "import sys"]
     imports = imports if functional else ["import copy"] + imports
@@ -183,7 +187,7 @@ def func_forward(source, facts):
     return "\n".join(lines) + "\n"
 
 
-def config(source, facts):
+def config(source: import_text.Source, facts: Facts) -> str:
     """The sizes of the file as the single setting."""
     mine = set(source.keywords_of(facts.maker, facts.keys))
     constructor = set(source.keywords_of(facts.init, facts.keys))
@@ -197,7 +201,7 @@ def config(source, facts):
     return json.dumps(written, indent=2) + "\n"
 
 
-def task_json(facts, digest):
+def task_json(facts: Facts, digest: str) -> str:
     written = {"title": facts.title or facts.name, "imported_from": facts.file, "sha256": digest}
     if facts.reduced:
         caps = {k: import_text.largest(v) for k, v in facts.reduced.items()}

@@ -1,14 +1,20 @@
 # Writes a forward_fn of plain functions for modules that consist of simple layers: F.conv2d(x,
 # conv_weight, conv_bias, stride=2) instead of self.conv(x). For other modules, forward_fn calls the
 # module (import_folder.py). SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import ast
 import builtins
 import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
 
 import import_layers
 import import_sizes
 import import_text
-import torch
+from import_calls import ImportCalls
 
 
 class NotSimple(Exception):
@@ -16,11 +22,11 @@ class NotSimple(Exception):
 
 
 class Rewriter(ast.NodeTransformer):
-    def __init__(self, model, inputs, names):
+    def __init__(self, model: torch.nn.Module, inputs: dict[str, str], names: dict[str, str]) -> None:
         self.model, self.inputs, self.names = model, inputs, names
         self.constants = {}  # path -> value; they must not change with the sizes
 
-    def path_of(self, node):
+    def path_of(self, node: ast.AST) -> str | None:
         """"conv.weight" of self.conv.weight, else None."""
         parts = []
         while isinstance(node, ast.Attribute):
@@ -29,7 +35,7 @@ class Rewriter(ast.NodeTransformer):
         is_self = isinstance(node, ast.Name) and node.id == "self"
         return ".".join(reversed(parts)) if is_self and parts else None
 
-    def visit_Attribute(self, node):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         path = self.path_of(node)
         if path is None:
             return self.generic_visit(node)
@@ -43,19 +49,19 @@ class Rewriter(ast.NodeTransformer):
             return ast.Attribute(name(self.names[owner]), last, ast.Load())
         return self.constant(path)
 
-    def constant(self, path):
+    def constant(self, path: str) -> ast.expr:
         value = self.value_at(path)
         self.constants[path] = value
         return ast.parse(repr(value), mode="eval").body
 
-    def value_at(self, path):
+    def value_at(self, path: str) -> Any:
         value = at(self.model, path)
         parts = value if isinstance(value, tuple) else (value,)
         if any(not (p is None or isinstance(p, (bool, int, float, str))) for p in parts):
             raise NotSimple()
         return value
 
-    def visit_Call(self, node):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         path = self.path_of(node.func)
         if path is None or path in self.names or path.rpartition(".")[0] in self.names:
             return self.generic_visit(node)
@@ -64,7 +70,7 @@ class Rewriter(ast.NodeTransformer):
             raise NotSimple()
         return self.layer(layer, path, self.visit(node.args[0]))
 
-    def layer(self, layer, path, argument):
+    def layer(self, layer: torch.nn.Module, path: str, argument: ast.expr) -> ast.expr:
         if type(layer) is torch.nn.Sequential:
             for key, part in layer.named_children():
                 argument = self.layer(part, path + "." + key, argument)
@@ -91,7 +97,7 @@ class Rewriter(ast.NodeTransformer):
             call.keywords.append(ast.keyword(key, ast.parse(repr(value), mode="eval").body))
         return call
 
-    def visit_Name(self, node):
+    def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id == "self":
             raise NotSimple()
         if node.id in self.inputs:
@@ -101,11 +107,11 @@ class Rewriter(ast.NodeTransformer):
         return node
 
 
-def name(text):
+def name(text: str) -> ast.Name:
     return ast.Name(text, ast.Load())
 
 
-def at(owner, path):
+def at(owner: Any, path: str) -> Any:
     for part in path.split("."):
         if not hasattr(owner, part):
             raise NotSimple()
@@ -113,7 +119,7 @@ def at(owner, path):
     return owner
 
 
-def forward_of(importing):
+def forward_of(importing: ImportCalls) -> ast.FunctionDef:
     """The syntax tree of forward. Raises NotSimple if the class is not in the file."""
     cls = importing.problem.makes
     found = [n for n in importing.source.tree.body
@@ -129,7 +135,7 @@ def forward_of(importing):
     return ast.parse(ast.unparse(methods[0])).body[0]
 
 
-def bindings(importing, method, known):
+def bindings(importing: ImportCalls, method: ast.Module, known: Iterable[str]) -> list[str]:
     """Lines that bind the module-level names that the body reads."""
     given = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional"}
     stored = {n.id for n in ast.walk(method) if isinstance(n, ast.Name)
@@ -148,7 +154,7 @@ def bindings(importing, method, known):
     return lines
 
 
-def rewrite(importing):
+def rewrite(importing: ImportCalls) -> list[str] | None:
     """The lines that define forward_fn, or None."""
     facts = importing.facts
     names = import_text.argument_names(facts.inputs, facts.state)
@@ -174,7 +180,7 @@ def rewrite(importing):
     return (lines + ["", ""] if lines else []) + head + ["    " + t for t in text.split("\n")]
 
 
-def keeps_constants(importing, rewriter):
+def keeps_constants(importing: ImportCalls, rewriter: Rewriter) -> bool:
     """True if the numbers in the text are the same at other sizes."""
     generated, sizes, before = importing.generated(), importing.sizes(), rewriter.constants
     base = rewriter.model
@@ -194,7 +200,7 @@ def keeps_constants(importing, rewriter):
     return True
 
 
-def constants_of(model, paths):
+def constants_of(model: torch.nn.Module, paths: Iterable[str]) -> dict[str, Any]:
     found = {}
     for path in paths:
         layer, _, key = path.partition(":")

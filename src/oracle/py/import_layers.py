@@ -1,4 +1,9 @@
 # Layers of torch.nn and the functions that they call. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 
 ONE_NUMBER = {  # layer: (function, its numbers)
@@ -14,16 +19,18 @@ ONE_NUMBER = {  # layer: (function, its numbers)
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0,
             "ceil_mode": False, "count_include_pad": True, "divisor_override": None,
             "approximate": "none"}
+# A call: the function, (argument, tensor), numbers. See describe().
+Described = tuple[str | None, list[tuple[str, Any]], dict[str, Any]]
 
 
-def simple(value):
+def simple(value: Any) -> Any:
     """Equal numbers for all axes as one number."""
     if isinstance(value, (tuple, list)):
         return value[0] if len(set(value)) == 1 else tuple(value)
     return value
 
 
-def changed(layer, keys):
+def changed(layer: torch.nn.Module, keys: Iterable[str]) -> dict[str, Any]:
     """The numbers that differ from the function's defaults."""
     found = {}
     for key in keys:
@@ -33,12 +40,12 @@ def changed(layer, keys):
     return found
 
 
-def own(layer, *keys):
+def own(layer: torch.nn.Module, *keys: str) -> list[tuple[str, str | None]]:
     """(key, name of the layer's tensor, or None if the layer does not have it)."""
     return [(k, k if getattr(layer, k, None) is not None else None) for k in keys]
 
 
-def describe(layer):
+def describe(layer: torch.nn.Module) -> Described | None:
     """(function, [(argument, tensor)], numbers) of a layer's call. The function is None if the layer
     returns its input. The result is None for unsupported layers."""
     nn = torch.nn
@@ -62,7 +69,7 @@ def describe(layer):
     return describe_norm(layer, name) or describe_pool(layer, name, dimensions)
 
 
-def describe_norm(layer, name):
+def describe_norm(layer: torch.nn.Module, name: str) -> Described | None:
     if name == "LayerNorm" and layer.elementwise_affine:
         return "F.layer_norm", [("shape", "weight")] + own(layer, "weight", "bias"), {
             "eps": layer.eps}
@@ -79,7 +86,7 @@ def describe_norm(layer, name):
     return None
 
 
-def describe_pool(layer, name, dimensions):
+def describe_pool(layer: torch.nn.Module, name: str, dimensions: str) -> Described | None:
     if name.startswith("MaxPool") and not layer.return_indices:
         return "F.max_pool" + dimensions, [], changed(layer, [
             "kernel_size", "padding", "dilation", "ceil_mode"]) | {"stride": simple(layer.stride)}

@@ -1,8 +1,13 @@
 # Loads a Python file that is to be imported, and finds its module and example inputs.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import inspect
+from typing import Any
 
 import torch
+
+from oracle_types import Json
 from task_code import load_module
 from task_error import TaskError
 
@@ -10,7 +15,7 @@ from task_error import TaskError
 class Problem:
     """A loaded file with its module and inputs."""
 
-    def __init__(self, request):
+    def __init__(self, request: Json) -> None:
         self.path = request["path"]
         self.module = load_module(self.path)
         self.makes = self.find(request.get("module"), "Model", "module", self.modules())
@@ -22,15 +27,15 @@ class Problem:
             raise TaskError("it does not define %s" % self.init_name)
         self.module_name = request.get("module") or "Model"
 
-    def modules(self):
+    def modules(self) -> list[str]:
         return [n for n, v in vars(self.module).items() if inspect.isclass(v)
                 and issubclass(v, torch.nn.Module) and v.__module__ == self.module.__name__]
 
-    def functions(self):
+    def functions(self) -> list[str]:
         return [n for n, v in vars(self.module).items() if inspect.isfunction(v)
                 and v.__module__ == self.module.__name__]
 
-    def find(self, name, usual, option, known):
+    def find(self, name: str | None, usual: str, option: str, known: list[str]) -> Any:
         wanted = name or usual
         if hasattr(self.module, wanted):
             return getattr(self.module, wanted)
@@ -38,7 +43,7 @@ class Problem:
         raise TaskError("it does not define %s; give its name with --%s%s" %
                                (wanted, option, names))
 
-    def construct_expression(self):
+    def construct_expression(self) -> str:
         """The text of an expression that builds the module."""
         made = "problem.%s" % self.module_name
         if isinstance(self.makes, torch.nn.Module):

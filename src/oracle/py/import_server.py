@@ -1,14 +1,17 @@
 # Answers import_task.py's requests.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import case_server
 import cuda_on_cpu
 import memory_limit
 import signature
 from import_steps import Import
+from oracle_types import Json, Report
 
 
 class ImportServer(case_server.Server):
-    def answer(self, request, report):
+    def answer(self, request: Json, report: Report) -> Json:
         if request.get("memory"):
             memory_limit.limit_memory(more=request["memory"])
         try:

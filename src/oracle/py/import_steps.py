@@ -1,8 +1,11 @@
 # The steps of an import: finds how to call a problem's module and the sizes to use, writes the task
 # folder's files, and compares the task with the problem.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import inspect
 import time
+from typing import Any
 
 import torch
 
@@ -12,13 +15,15 @@ import import_functional
 import import_sizes
 import import_text
 from case_file import dtype_name
-from import_calls import ImportCalls
+from import_calls import Call, ImportCalls
+from import_text import Sizes
+from oracle_types import Json
 from task_error import TaskError
 
 LARGEST_GPU = 300e9  # bytes
 
 
-def shape_text(value):
+def shape_text(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "%s %s" % (dtype_name(value.dtype), list(value.shape))
     if isinstance(value, (list, tuple)):
@@ -32,7 +37,7 @@ def shape_text(value):
 class Import(ImportCalls):
     """The steps of an import; run() takes all of them."""
 
-    def run(self):
+    def run(self) -> Json:
         self.report("running it on tensors without data")
         base = self.first_call()
         self.describe(base)
@@ -66,7 +71,7 @@ class Import(ImportCalls):
                 "elements": elements, "flops": base.cost.flops, "warnings": [],
                 "torch": torch.__version__}
 
-    def describe(self, base):
+    def describe(self, base: Call) -> None:
         facts = self.facts
         parameters = [p for p in inspect.signature(self.model.forward).parameters.values()
                       if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -79,7 +84,7 @@ class Import(ImportCalls):
                 raise TaskError("a parameter has the invalid name %r" % path)
         import_text.argument_names(facts.inputs, facts.state)
 
-    def run_forward(self, base):
+    def run_forward(self, base: Call) -> None:
         """Runs forward with data, if it does not work without."""
         if not self.facts.reduced and self.too_large(base):
             self.facts.notes.append("forward is too large to run here and was not examined.")
@@ -95,10 +100,10 @@ class Import(ImportCalls):
             self.facts.reduced = {}  # these sizes do not work together
             self.run_forward(base)
 
-    def too_large(self, call):
+    def too_large(self, call: Call) -> bool:
         return import_sizes.excess_of(self, call) > 1
 
-    def compare_best(self, sizes, base):
+    def compare_best(self, sizes: Sizes, base: Call) -> str:
         """Keeps the forward_fn of plain functions only if it gives the file's results."""
         if self.facts.functional is not None:
             notes = list(self.facts.notes)
@@ -111,7 +116,7 @@ class Import(ImportCalls):
             self.facts.functional, self.facts.notes = None, notes
         return self.compare(sizes, base)
 
-    def compare(self, sizes, base):
+    def compare(self, sizes: Sizes, base: Call) -> str:
         """Compares the folder with the file bit for bit. Returns the sizes of the comparison, or ""."""
         if not self.facts.reduced and self.too_large(base):
             self.facts.notes.append("The task is too large to compare it with the file here.")

@@ -1,11 +1,17 @@
 # The text of an imported task: finds the sizes in a Python file, and makes parts of func_forward.py from
 # its text. Only reads text; runs no code of the file. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import ast
 import builtins
 import keyword
 import re
 import symtable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+Size = int | tuple[int, ...] | list[int]  # one size or several, such as a shape
+Sizes = dict[str, Size]  # by the name of the constant in the file
 LARGEST = 1 << 40  # limit of a problem's numbers, so that 9 ** 9 ** 9 is not computed
 LINE = 100
 
@@ -14,7 +20,7 @@ class NotConstant(Exception):
     """The value of the expression is not a number that can be found without running it."""
 
 
-def number_of(node):
+def number_of(node: ast.AST) -> int | float:
     """The value of an expression that has only numbers."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
@@ -30,18 +36,18 @@ def number_of(node):
                   ast.FloorDiv: lambda a, b: a // b, ast.Pow: lambda a, b: a ** b}
     try:
         return operations[type(node.op)](left, right)
-    except (KeyError, ArithmeticError):
-        raise NotConstant()
+    except (KeyError, ArithmeticError) as error:
+        raise NotConstant() from error
 
 
-def is_derived(node):
+def is_derived(node: ast.AST) -> bool:
     """True if an expression has only names, numbers, strings, tuples, lists and arithmetic."""
     kinds = (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Starred,
              ast.Subscript, ast.operator, ast.unaryop, ast.expr_context, ast.Slice)
     return all(isinstance(n, kinds) for n in ast.walk(node))
 
 
-def names_read(node):
+def names_read(node: ast.AST) -> set[str]:
     """Names that a statement at module level reads when it is executed. Bodies of functions and classes
     are excluded, since they are separate scopes."""
     found = set()
@@ -58,7 +64,7 @@ def names_read(node):
     return found
 
 
-def globals_read(scope):
+def globals_read(scope: symtable.SymbolTable) -> set[str]:
     """Module-level names that a function or class, or a scope in it, reads."""
     found = {s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()}
     for child in scope.get_children():
@@ -66,14 +72,14 @@ def globals_read(scope):
     return found
 
 
-def globals_written(scope):
+def globals_written(scope: symtable.SymbolTable) -> set[str]:
     found = {s.get_name() for s in scope.get_symbols() if s.is_declared_global()}
     for child in scope.get_children():
         found |= globals_written(child)
     return found
 
 
-def size_of(node):
+def size_of(node: ast.AST) -> int | float | tuple[int, ...] | list[int]:
     """A number, or a tuple or list of integers, such as a shape."""
     if not isinstance(node, (ast.Tuple, ast.List)) or not node.elts:
         return number_of(node)
@@ -83,20 +89,20 @@ def size_of(node):
     return values
 
 
-def is_size(value):
+def is_size(value: Any) -> bool:
     """True if the value may be a size or several sizes."""
     values = value if isinstance(value, (tuple, list)) else (value,)
     return all(type(v) is int and v > 0 for v in values)
 
 
-def largest(size):
+def largest(size: Size) -> int:
     return max(size) if isinstance(size, (tuple, list)) else size
 
 
 class Source:
     """A problem file as text: its constants, and the scopes that read them."""
 
-    def __init__(self, text, inputs="get_inputs", init="get_init_inputs"):
+    def __init__(self, text: str, inputs: str = "get_inputs", init: str = "get_init_inputs") -> None:
         self.text, self.lines = text, re.split("\r\n|[\r\n]", text)
         self.tree = ast.parse(text)
         self.makers = {}  # by name: the functions whose bodies are copied into func_forward.py
@@ -112,12 +118,12 @@ class Source:
         self.find_constants()
 
     @staticmethod
-    def is_plain(node):
+    def is_plain(node: ast.FunctionDef) -> bool:
         a = node.args
         return not (node.decorator_list or a.args or a.posonlyargs or a.kwonlyargs or a.vararg
                     or a.kwarg)
 
-    def find_constants(self):
+    def find_constants(self) -> None:
         """Sets `numbers` (name -> value) and `derived` (name -> statement): names that are assigned exactly
         once, at module level. Both keep the order of the file."""
         stored = {}
@@ -141,7 +147,7 @@ class Source:
                         self.derived[name] = node
                 self.statements[name] = node
 
-    def closure(self, names):
+    def closure(self, names: Iterable[str]) -> set[str]:
         """The names, and the names that they are derived from."""
         found, stack = set(), list(names)
         while stack:
@@ -152,7 +158,7 @@ class Source:
                     stack += names_read(self.derived[name].value)
         return found
 
-    def sizes(self):
+    def sizes(self) -> Sizes:
         """Integers that only the makers of inputs and of constructor arguments read. They can become
         arguments of the makers without any other effect."""
         others = set()
@@ -170,11 +176,11 @@ class Source:
         return {n: v for n, v in self.numbers.items()
                 if n in wanted and n not in taken and is_size(v) and not n.startswith("_")}
 
-    def keywords_of(self, maker, keys):
+    def keywords_of(self, maker: str, keys: Iterable[str]) -> list[str]:
         needed = self.closure(self.reads.get(maker, ())) if maker in self.makers else set()
         return [k for k in keys if k in needed]
 
-    def function(self, maker, name, keys):
+    def function(self, maker: str, name: str, keys: Iterable[str]) -> list[str]:
         """The maker's own text under another name, with `keys` as its arguments. Derived names that it
         needs come first in its body."""
         node = self.makers[maker]
@@ -196,7 +202,7 @@ class Source:
             body += self.lines[node.body[0].lineno - 1:node.end_lineno]
         return head + body
 
-    def globals_of(self, maker, keys):
+    def globals_of(self, maker: str, keys: Iterable[str]) -> list[str]:
         """Lines that bind the other names that the maker's body reads."""
         if maker not in self.makers:
             return []
@@ -217,28 +223,28 @@ class Source:
                 lines.append("%s = problem.%s" % (name, name))
         return lines
 
-    def is_own(self, name):
+    def is_own(self, name: str) -> bool:
         """True if only the makers read it, so that a copy cannot differ from the module's value."""
         return all(name not in self.closure(names) for scope, names in self.reads.items()
                    if scope not in self.makers)
 
-    def place(self, name):
+    def place(self, name: str) -> tuple[int, str]:
         node = self.statements.get(name)
         return (node.lineno if node is not None else 0, name)
 
 
-def assigned(node):
+def assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     """(name, value) pairs that a statement assigns: a = 1, a = b = 1, and a, b = 1, 2."""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Name):
             yield target.id, node.value
-        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            if len(target.elts) == len(node.value.elts):
-                yield from ((t.id, v) for t, v in zip(target.elts, node.value.elts)
-                            if isinstance(t, ast.Name))
+        elif (isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+              and len(target.elts) == len(node.value.elts)):
+            yield from ((t.id, v) for t, v in zip(target.elts, node.value.elts)
+                        if isinstance(t, ast.Name))
 
 
-def bound_by(node):
+def bound_by(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [a.asname or a.name.split(".")[0] for a in node.names]
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -246,7 +252,7 @@ def bound_by(node):
     return []
 
 
-def wrapped(head, items, tail, width=LINE):
+def wrapped(head: str, items: Sequence[str], tail: str, width: int = LINE) -> list[str]:
     """`head`, the items and `tail`, on as many lines as needed."""
     lines, indent = [head], " " * len(head)
     for i, item in enumerate(items):
@@ -261,7 +267,7 @@ def wrapped(head, items, tail, width=LINE):
     return lines
 
 
-def argument_names(inputs, state):
+def argument_names(inputs: Iterable[str], state: Iterable[str]) -> list[str]:
     """Unique identifiers for the inputs and for paths such as conv.weight."""
     taken, names = {"torch", "nn", "problem", "fn", "self", "state"}, []
     for wanted in list(inputs) + list(state):

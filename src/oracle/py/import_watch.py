@@ -1,10 +1,15 @@
 # Runs a module without computing, on tensors that have shapes but no data. Finds the cost of a call and
 # whether it draws random numbers. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import math
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+
 from tensor_values import leaves
 
 RANDOM = re.compile(r"^_?(rand|normal|uniform|bernoulli|multinomial|exponential|cauchy|log_normal|"
@@ -14,7 +19,7 @@ MAX_OPERATIONS = 5000  # exceeded by a recurrent layer, step by step, which is t
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 
 
-def fake_tensors():
+def fake_tensors() -> contextlib.AbstractContextManager | None:
     """A context in which tensors have no data, or None if this PyTorch has no such context."""
     try:
         from torch._subclasses import FakeTensorMode
@@ -27,16 +32,16 @@ class Cost:
     """`elements`: of all results of operations; `flops`: of products; `random`: operations that draw
     random numbers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.operations = 0
         self.elements, self.flops, self.random, self.is_empty = 0, 0, [], False
 
-    def add(self, func, args, result):
+    def add(self, func: Callable[..., Any], args: tuple[Any, ...], result: Any) -> None:
         name = str(func).split(".")[1] if "." in str(func) else str(func)
-        if RANDOM.match(name):
-            # A dropout with probability 0 draws no random numbers.
-            if not ("dropout" in name and 0 in [a for a in args[1:2] if not hasattr(a, "shape")]):
-                self.random.append("aten." + name)
+        # A dropout with probability 0 draws no random numbers.
+        is_off = "dropout" in name and 0 in [a for a in args[1:2] if not hasattr(a, "shape")]
+        if RANDOM.match(name) and not is_off:
+            self.random.append("aten." + name)
         outputs = [t for t in leaves(result) if isinstance(t, torch.Tensor)]
         if not outputs:
             return
@@ -65,12 +70,13 @@ class TooMany(Exception):
 
 
 @contextlib.contextmanager
-def watching(limit=math.inf):
+def watching(limit: float = math.inf) -> Iterator[Cost]:
     from torch.utils._python_dispatch import TorchDispatchMode
     cost = Cost()
 
     class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        def __torch_dispatch__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                               kwargs: dict[str, Any] | None = None) -> Any:
             result = func(*args, **(kwargs or {}))
             cost.add(func, args, result)
             cost.operations += 1

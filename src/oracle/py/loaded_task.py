@@ -1,27 +1,33 @@
 # A task whose file is loaded: builds its module and inputs, and draws calls of its function.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 import cuda_on_cpu
 from draw_backward import BackwardDraw
+from draw_base import Draw
 from draw_forward import ForwardDraw
 from draw_problem import ProblemDraw
+from oracle_types import Json
 from task_code import accepted_keys, load_module, seed_everything
 from task_error import TaskError
 from tensor_values import as_on_device, tree_map, unchanged
 
 
 class Task:
-    def __init__(self, request):
+    def __init__(self, request: Json) -> None:
         self.path, self.direction = request["path"], request["direction"]
         self.name, self.hash = request["name"], request["hash"]
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
-        self.spread = unchanged
+        self.spread: Callable[[Any], Any] = unchanged
         self.module = load_module(self.path)
         self.model_class = self.need("Model", "class Model(nn.Module)")
         self.get_inputs = self.need("get_inputs", "get_inputs() that returns the inputs")
@@ -36,16 +42,16 @@ class Task:
         if self.direction == "backward":
             self.autograd = self.need("AutogradFunction", "class AutogradFunction(Function)")
 
-    def need(self, name, what):
+    def need(self, name: str, what: str) -> Any:
         if not hasattr(self.module, name):
             raise TaskError("%s does not define %s" % (self.path, what))
         return getattr(self.module, name)
 
-    def warn(self, message):
+    def warn(self, message: str) -> None:
         if message not in self.warnings:
             self.warnings.append(message)
 
-    def build(self, init, inputs):
+    def build(self, init: Json, inputs: Json) -> tuple[torch.nn.Module, list[Any]]:
         """(model, arguments) of a folder task. Both use one stream of random numbers, so that the weights
         do not repeat the inputs."""
         init_kept, init_dropped = accepted_keys(self.model_class.__init__, init)
@@ -63,7 +69,7 @@ class Task:
                               if isinstance(v, torch.Tensor) else v, a) for a in arguments]
         return self.model_class(**init_kept), arguments
 
-    def construct(self, seed):
+    def construct(self, seed: int) -> tuple[torch.nn.Module, Sequence[Any]]:
         """(model, inputs) of a KernelBench problem."""
         seed_everything(seed)
         inputs = self.get_inputs()
@@ -77,7 +83,8 @@ class Task:
             return self.model_class(**init), inputs
         return self.model_class(*init), inputs
 
-    def draw(self, seed, init, inputs, spread=unchanged, answer=True):
+    def draw(self, seed: int, init: Json, inputs: Json, spread: Callable[[Any], Any] = unchanged,
+             answer: bool = True) -> Draw:
         """`spread`: replaces the tensors that the task draws (distributions.py)."""
         seed_everything(seed)
         self.spread = spread

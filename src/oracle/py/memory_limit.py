@@ -1,5 +1,7 @@
 # Limits the memory of a child process, so that a task that is too large fails with an error and does
 # not exhaust the machine. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import math
 import re
 import resource
@@ -7,7 +9,7 @@ import resource
 CGROUP = "/sys/fs/cgroup/memory."
 
 
-def number_in(path, pattern):
+def number_in(path: str, pattern: str) -> float:
     """The number in the first match of a system file, or infinity."""
     try:
         with open(path, encoding="ascii") as file:
@@ -17,7 +19,7 @@ def number_in(path, pattern):
         return float("inf")
 
 
-def limit_memory(share=0.0, more=0):
+def limit_memory(share: float = 0.0, more: int = 0) -> None:
     """Limits this process to its current memory plus `share` of the free memory, or plus `more` bytes."""
     in_group = number_in(CGROUP + "max", r"^(\d+)")
     if in_group < float("inf"):
@@ -32,6 +34,6 @@ def limit_memory(share=0.0, more=0):
         resource.setrlimit(resource.RLIMIT_DATA, (int(limit), hard))
 
 
-def is_exceeded(error):
+def is_exceeded(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(
         text in str(error) for text in ("can't allocate memory", "std::bad_alloc"))

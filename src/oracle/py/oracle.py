@@ -5,6 +5,8 @@
 # (docs/formats/case.md). Protocol: one JSON object per line on stdin and stdout; cases are files in a
 # private folder. Works with PyTorch 2.4 and later; needs only PyTorch and the task's own imports.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import json
 import os
 import queue
@@ -12,9 +14,15 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from case_server import Server
+    from oracle_types import Json, Send
 
 
-def read_requests(stream, requests, folders):
+def read_requests(stream: TextIO, requests: queue.Queue[str], folders: list[str]) -> None:
     """Runs in a thread. If cupel ends, the pipe closes and this process exits, even if the task is
     running."""
     for line in stream:
@@ -24,13 +32,13 @@ def read_requests(stream, requests, folders):
     os._exit(0)
 
 
-def cores_to_use():
+def cores_to_use() -> int:
     """The share in CUPEL_TORCH_THREADS, or all cores. PyTorch's default is half of them."""
     share, cores = os.environ.get("CUPEL_TORCH_THREADS", ""), len(os.sched_getaffinity(0))
     return min(int(share), cores) if share.isdecimal() and int(share) > 0 else cores
 
 
-def serve(open_server):
+def serve(open_server: Callable[[Send, list[str]], Server]) -> int:
     """Hides the protocol's descriptors from task code, loads PyTorch, and answers requests.
     `open_server(send, folders)` makes the server. Only it imports the modules that need PyTorch."""
     folders = sys.argv[1:]
@@ -38,7 +46,7 @@ def serve(open_server):
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     stream = os.fdopen(os.dup(0), "r", encoding="utf-8")
 
-    def send(message):
+    def send(message: Json) -> None:
         channel.write(json.dumps(message) + "\n")
         channel.flush()
 
@@ -64,7 +72,7 @@ def serve(open_server):
         server.handle(json.loads(requests.get()))
 
 
-def open_server(send, folders):
+def open_server(send: Send, folders: list[str]) -> Server:
     from case_server import Server
     return Server(send, folders)
 

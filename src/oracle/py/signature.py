@@ -1,19 +1,25 @@
 # Finds the arguments of a task's function, for the extraction of answers: their names and kinds, and
 # the arguments of the module's constructor. Runs task code as import_task.py does: on tensors without
 # data if that works. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import torch
 
 import import_text
 import import_watch
-import torch
 from draw_base import Captured
 from loaded_task import Task
+from oracle_types import Json
 from task_code import accepted_keys
 from task_error import TaskError
 
 
-def kind_of(value):
+def kind_of(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "tensor"
     for kind, types in (("none", type(None)), ("bool", bool), ("int", int), ("float", float),
@@ -23,7 +29,7 @@ def kind_of(value):
     raise TaskError("an argument has the unsupported type %s" % type(value).__name__)
 
 
-def known(value, sizes=()):
+def known(value: Any, sizes: Iterable[str] = ()) -> Json:
     """A constructor's argument as JSON. It has a "value" only if the argument is plain data."""
     plain = value is None or isinstance(value, (bool, int, float, str))
     if isinstance(value, (list, tuple)):
@@ -32,13 +38,13 @@ def known(value, sizes=()):
     return {"value": value, "sizes": sorted(sizes)} if plain else {}
 
 
-def names_of(function, count):
+def names_of(function: Callable[..., Any], count: int) -> list[str]:
     parameters = [p.name for p in inspect.signature(function).parameters.values()
                   if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [parameters[i] if i < len(parameters) else "argument_%d" % i for i in range(count)]
 
 
-def of_problem(task):
+def of_problem(task: Task) -> Json:
     model, inputs = task.construct(1)
     state = [(k, v) for k, v in model.state_dict().items()
              if isinstance(v, torch.Tensor)]
@@ -57,11 +63,11 @@ def of_problem(task):
         "args": [known(v) for v in args], "keywords": {k: known(v) for k, v in keywords.items()}}}
 
 
-def of_folder(task, request):
+def of_folder(task: Task, request: Json) -> Json:
     model, inputs = task.build(request["init"], request["inputs"])
     seen = []
 
-    def record(*args, **kwargs):
+    def record(*args: Any, **kwargs: Any) -> NoReturn:
         seen.append(inspect.signature(task.function).bind(*args, **kwargs).args)
         raise Captured()
 
@@ -88,7 +94,7 @@ def of_folder(task, request):
             "sizes": {k: v for k, v in request["init"].items() if isinstance(v, (int, str))}}
 
 
-def constructor_of(task, init):
+def constructor_of(task: Task, init: Json) -> Json:
     """For an imported task: the arguments of the problem's own constructor, and the sizes that each
     depends on. Otherwise: Model's keyword arguments."""
     makes = getattr(task.module, "get_init_inputs", None)
@@ -105,7 +111,7 @@ def constructor_of(task, init):
     return {"args": [known(v, s) for v, s in zip(base, sizes)], "keywords": {}}
 
 
-def signature(request):
+def signature(request: Json) -> Json:
     task = Task(dict(request, direction="forward"))
     failure = None
     for fake in (import_watch.fake_tensors(), contextlib.nullcontext()):

@@ -1,5 +1,7 @@
 # Loads a task's file, calls its functions with seeded random numbers, and checks what they return.
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import importlib.util
@@ -7,13 +9,17 @@ import inspect
 import os
 import random
 import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import torch
 
 from task_error import TaskError
+from tensor_values import Outputs
 
 
-def load_module(path):
+def load_module(path: str) -> ModuleType:
     name = "cupel_task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
@@ -30,7 +36,7 @@ def load_module(path):
     return module
 
 
-def accepted_keys(function, values):
+def accepted_keys(function: Callable[..., Any], values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """(keyword arguments that the signature accepts, names of the others)."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
@@ -40,18 +46,18 @@ def accepted_keys(function, values):
             [k for k in values if k not in names])
 
 
-def seed_everything(seed):
+def seed_everything(seed: int) -> None:
     torch.manual_seed(seed & 0xFFFFFFFFFFFFFFFF)
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
 
 
-def seed_from(text):
+def seed_from(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
-def randomness():
+def randomness() -> list[Any]:
     state = [bytes(torch.get_rng_state().numpy().tobytes()), random.getstate()]
     if "numpy" in sys.modules:
         state.append(sys.modules["numpy"].random.get_state()[1].tobytes())
@@ -60,7 +66,7 @@ def randomness():
 
 
 @contextlib.contextmanager
-def no_random_numbers():
+def no_random_numbers() -> Iterator[None]:
     before = randomness()
     yield
     if randomness() != before:
@@ -68,7 +74,7 @@ def no_random_numbers():
                         "so it has no single correct result; it cannot be a task")
 
 
-def output_list(result):
+def output_list(result: Any) -> tuple[Outputs, bool]:
     """(outputs, is_tuple). Raises TaskError unless all outputs are tensors or None."""
     many = isinstance(result, (list, tuple))
     outputs = list(result) if many else [result]

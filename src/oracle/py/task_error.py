@@ -1,5 +1,7 @@
 # The error of a task, and the text that describes any error of a task's code. Needs no PyTorch.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import os
 import traceback
 
@@ -8,7 +10,7 @@ class TaskError(Exception):
     """The task's own code fails, or it cannot be a task. str() says why."""
 
 
-def describe(error, task_path):
+def describe(error: BaseException, task_path: str) -> str:
     """The last line of a Python error, with its place in the task's own code."""
     if isinstance(error, TaskError):
         return str(error)

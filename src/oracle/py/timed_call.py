@@ -1,13 +1,23 @@
 # One PyTorch call on the GPU, and the CUDA graphs that time it: [flush of L2][event][the call][event],
 # as in cupel's GPU worker. baseline.py imports this after PyTorch is loaded.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 
-from draw_problem import loose_tensors
+from cuda_clock import Clock
+from draw_backward import BackwardDraw
+from draw_base import Draw
+from draw_forward import ForwardDraw
+from draw_problem import ProblemDraw, loose_tensors
+from loaded_task import Task
 from task_error import TaskError
-from tensor_values import is_float, leaves, storage_bytes, tree_map
+from tensor_values import Outputs, is_float, leaves, storage_bytes, tree_map
 
 WARM_UP_CALLS = 3
 ADVICE = ("Set TORCH", "You can suppress", "For even more", "import torch._dynamo",
@@ -15,7 +25,7 @@ ADVICE = ("Set TORCH", "You can suppress", "For even more", "import torch._dynam
           "For debugging", "Search for")
 
 
-def moved(value, device):
+def moved(value: Any, device: torch.device) -> Any:
     """A copy on the GPU with the strides of the case. Copies the whole storage of a view, as cases do."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -29,20 +39,20 @@ def moved(value, device):
     return flat.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
-def all_moved(values, device):
+def all_moved(values: Any, device: torch.device) -> Any:
     return tree_map(lambda v: moved(v, device), values)
 
 
-def outputs_of(result):
+def outputs_of(result: Any) -> Outputs:
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     return [o if isinstance(o, torch.Tensor) else None for o in outputs]
 
 
-def tensors_of(values):
+def tensors_of(values: Any) -> list[torch.Tensor]:
     return [v for v in leaves(values) if isinstance(v, torch.Tensor)]
 
 
-def short(text):
+def short(text: str) -> str:
     """The message without PyTorch's advice on debugging PyTorch."""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith(ADVICE)]
@@ -52,7 +62,7 @@ def short(text):
     return text[:500]
 
 
-def flops_of(call):
+def flops_of(call: Call) -> int:
     """Operations of products and convolutions in one call, as PyTorch counts them; 0 if it cannot."""
     try:
         from torch.utils.flop_counter import FlopCounterMode
@@ -72,17 +82,17 @@ class ForwardCall:
     """The function that a forward candidate replaces, on one set of inputs. All kinds of calls have these
     members. The result of arm() must live as long as a graph of run()."""
 
-    def __init__(self, task, draw, device):
+    def __init__(self, task: Task, draw: ForwardDraw, device: torch.device) -> None:
         self.plain, self.args = task.function, all_moved(draw.args, device)
 
-    def arm(self, function):
+    def arm(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def run(self):
+    def run(self) -> Any:
         with torch.no_grad():
             return self.function(*self.args)
 
-    def state(self):
+    def state(self) -> list[torch.Tensor]:
         """Tensors that a call may change."""
         return tensors_of(self.args)
 
@@ -90,27 +100,27 @@ class ForwardCall:
 class ProblemCall:
     """A KernelBench problem: the module, in its mode after construction."""
 
-    def __init__(self, task, draw, device):
+    def __init__(self, task: Task, draw: ProblemDraw, device: torch.device) -> None:
         self.inputs = all_moved(draw.inputs, device)
         for _, tensor, put in loose_tensors(draw.model):
             put(moved(tensor, device))
         self.plain = draw.model.to(device)
 
-    def arm(self, function):
+    def arm(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def run(self):
+    def run(self) -> Any:
         with torch.no_grad():
             return self.function(*self.inputs)
 
-    def state(self):
+    def state(self) -> list[torch.Tensor]:
         return tensors_of(self.inputs) + list(self.plain.parameters()) + list(self.plain.buffers())
 
 
 class BackwardCall:
     """Only autograd's backward pass. arm() runs the forward pass before it."""
 
-    def __init__(self, task, draw, device):
+    def __init__(self, task: Task, draw: BackwardDraw, device: torch.device) -> None:
         self.plain, self.wanted = task.function, draw.wanted
         self.inputs = list(all_moved(draw.inputs, device))
         self.grads = all_moved(draw.grads, device)
@@ -121,7 +131,7 @@ class BackwardCall:
                                        "floating-point tensor" % i)
             self.inputs[i].requires_grad_(True)
 
-    def arm(self, function):
+    def arm(self, function: Callable[..., Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         with torch.enable_grad():
             result = function(*self.inputs)
         outputs = result if isinstance(result, (list, tuple)) else [result]
@@ -132,14 +142,14 @@ class BackwardCall:
                                    "gradient")
         return self.pairs
 
-    def run(self):
+    def run(self) -> Any:
         outputs, grads = zip(*self.pairs)
         found = torch.autograd.grad(outputs, [self.inputs[i] for i in self.order], grads,
                                     allow_unused=True, retain_graph=True)
         by_input = dict(zip(self.order, found))
         return tuple(None if i is None else by_input[i] for i in self.wanted)
 
-    def state(self):
+    def state(self) -> list[torch.Tensor]:
         return []
 
 
@@ -147,21 +157,24 @@ class ProbeCall:
     """cupel's own kernel. Its time must match the GPU worker's."""
     plain = None
 
-    def __init__(self, clock):
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
 
-    def arm(self, function):
+    def arm(self, function: Callable[..., Any] | None) -> None:
         pass
 
-    def run(self):
+    def run(self) -> Any:
         self.clock.probe(torch.cuda.current_stream().cuda_stream)
         return ()
 
-    def state(self):
+    def state(self) -> list[torch.Tensor]:
         return []
 
 
-def make_call(task, draw, device):
+Call = ForwardCall | ProblemCall | BackwardCall | ProbeCall
+
+
+def make_call(task: Task, draw: Draw, device: torch.device) -> Call:
     if task.is_problem:
         return ProblemCall(task, draw, device)
     return (BackwardCall if task.direction == "backward" else ForwardCall)(task, draw, device)
@@ -173,7 +186,7 @@ def make_call(task, draw, device):
 UNFINISHED = []  # graphs whose capture could not be ended: PyTorch's allocator still uses them
 
 
-def free_capture(graph):
+def free_capture(graph: torch.cuda.CUDAGraph) -> bool:
     """Frees the memory of a failed capture. Returns False if PyTorch could not end the capture."""
     try:
         graph.pool()  # raises an error if the capture has not been ended
@@ -187,16 +200,16 @@ class GraphPool:
     """A stream and a memory pool of graphs, shared by all sets; one set works at a time. cuDNN allocates
     tens of GB of workspaces if it can, and a captured graph keeps this memory for its own stream."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self.users = 0  # sets that have graphs
         self.is_over = False  # True: new sets must not use it
 
-    def leave(self):
+    def leave(self) -> None:
         self.users -= 1
         self.close_if_empty()
 
-    def close_if_empty(self):
+    def close_if_empty(self) -> None:
         """Call it after the first capture: without graphs, PyTorch deletes the pool."""
         self.is_over = self.is_over or self.users == 0
 
@@ -204,20 +217,20 @@ class GraphPool:
 class Set:
     """A call on one set of inputs, and the graphs that time it."""
 
-    def __init__(self, call, clock, graph_pool):
+    def __init__(self, call: Call, clock: Clock, graph_pool: GraphPool) -> None:
         self.call, self.clock, self.graph_pool = call, clock, graph_pool
         self.graphs = {}  # by whether L2 is flushed; empty: the stream is timed instead
         self.changed = []  # (tensor that the call changes, its original value)
         self.armed, self.kernels, self.outputs = None, None, []
 
     @property
-    def stream(self):
+    def stream(self) -> torch.cuda.Stream:
         return self.graph_pool.stream
 
-    def on_stream(self):
+    def on_stream(self) -> AbstractContextManager:
         return torch.cuda.stream(self.stream)
 
-    def watch(self):
+    def watch(self) -> Outputs:
         """Calls once, eagerly, to find the tensors that the call changes. Returns copies of its outputs."""
         with self.on_stream():
             self.call.arm(self.call.plain)
@@ -229,13 +242,13 @@ class Set:
         self.stream.synchronize()
         return outputs
 
-    def restore(self):
+    def restore(self) -> None:
         """Restores the arguments that a call changed, on the current stream."""
         with torch.no_grad():
             for tensor, copy in self.changed:
                 tensor.detach().copy_(copy)
 
-    def run_a_few_times(self):
+    def run_a_few_times(self) -> None:
         """Makes the first calls, which compile, tune and load code."""
         with self.on_stream():
             for _ in range(WARM_UP_CALLS):
@@ -244,12 +257,12 @@ class Set:
             self.restore()
         self.stream.synchronize()
 
-    def warm_up(self, function):
+    def warm_up(self, function: Callable[..., Any] | None) -> None:
         with self.on_stream():
             self.armed = self.call.arm(function)
         self.run_a_few_times()
 
-    def why_not_captured(self):
+    def why_not_captured(self) -> str:
         """Why the call cannot be captured, or "": a call that waits for the GPU would break the capture and
         PyTorch's state."""
         before = torch.cuda.get_sync_debug_mode()
@@ -268,7 +281,7 @@ class Set:
                 self.restore()
             self.stream.synchronize()
 
-    def capture(self):
+    def capture(self) -> None:
         """Captures both graphs. After a replay of the graph without a flush, `outputs` contains its
         results, until another graph is captured or replayed."""
         graphs = {}
@@ -291,7 +304,7 @@ class Set:
         self.graphs = graphs
         self.graph_pool.users += 1
 
-    def enqueue(self, flushed, captured=False):
+    def enqueue(self, flushed: bool, captured: bool = False) -> Any:
         """Enqueues [flush][event][call][event] on the current stream, which must be self.stream."""
         handle = self.stream.cuda_stream
         if flushed:
@@ -301,11 +314,11 @@ class Set:
         self.clock.record(1, handle, captured)
         return result
 
-    def give_up_graphs(self):
+    def give_up_graphs(self) -> None:
         self.graphs, self.outputs = {}, []
         self.graph_pool = GraphPool()  # a failed capture may leave its stream unusable
 
-    def results(self):
+    def results(self) -> Outputs:
         """The outputs of the timed calls."""
         if self.graphs:
             self.sample(True)
@@ -317,7 +330,7 @@ class Set:
         self.stream.synchronize()
         return outputs
 
-    def sample(self, flushed):
+    def sample(self, flushed: bool) -> float:
         """Replays once. Returns the microseconds between the events."""
         with self.on_stream():
             self.restore()
@@ -328,7 +341,7 @@ class Set:
         self.stream.synchronize()
         return self.clock.elapsed_us()
 
-    def host_sample(self):
+    def host_sample(self) -> float:
         """Wall time, in microseconds, of a plain call until it has finished."""
         with self.on_stream():
             self.restore()
@@ -338,7 +351,7 @@ class Set:
             torch.cuda.synchronize()
             return (time.perf_counter_ns() - start) / 1000.0
 
-    def free(self):
+    def free(self) -> None:
         for graph in self.graphs.values():
             graph.reset()
         if self.graphs:

@@ -3,13 +3,16 @@
 # every setting, and where the arguments of backward_fn come from. Runs task code and uses oracle.py's
 # draws. One JSON request on stdin, one JSON reply on stdout.
 # SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
 import importlib.util
 import json
 import os
 import sys
+from types import ModuleType
 
 
-def load(path, name):
+def load(path: str, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -17,7 +20,7 @@ def load(path, name):
     return module
 
 
-def main():
+def main() -> int:
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     request = json.load(sys.stdin)
     os.dup2(2, 1)  # task code prints to stderr

@@ -1,19 +1,28 @@
 # Looks at the calls of a task's functions: describes their arguments, and finds where the arguments of
 # backward_fn come from. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
 import torch
 
 import cuda_on_cpu
 import task_error
 from case_file import dtype_name
-from draw_backward import BackwardDraw
+from draw_backward import BackwardDraw, Context
 from draw_base import Captured
 from loaded_task import Task
+from oracle_types import Json
 from task_code import output_list, seed_everything
 from task_error import TaskError
 from tensor_values import leaves, tree_map, unchanged
 
+Path = tuple[int, ...]  # a place in nested tuples
 
-def describe(value):
+
+def describe(value: Any) -> Json:
     """The description of one argument that an operator's schema needs."""
     if value is None:
         return {"kind": "none"}
@@ -36,7 +45,7 @@ class MarkedStr(str):
     """A str that is distinguishable from an equal one by identity."""
 
 
-def marked(value):
+def marked(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(marked(v) for v in value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -44,20 +53,20 @@ def marked(value):
     return MarkedStr(value) if isinstance(value, str) else value
 
 
-def paths(values, prefix=()):
+def paths(values: Sequence[Any], prefix: Path = ()) -> Iterator[tuple[Path, Any]]:
     for i, value in enumerate(values):
         if isinstance(value, (list, tuple)):
             yield from paths(value, prefix + (i,))
         yield prefix + (i,), value
 
 
-def same_tensor(a, b):
+def same_tensor(a: Any, b: Any) -> bool:
     return (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() > 0
             and a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
             and a.dtype == b.dtype)
 
 
-def is_distinct(value):
+def is_distinct(value: Any) -> bool:
     """True if its identity shows its origin. None, True and small plain integers are shared objects."""
     return isinstance(value, (float, MarkedInt, MarkedStr))
 
@@ -65,10 +74,10 @@ def is_distinct(value):
 class MarkedDraw(BackwardDraw):
     """A backward draw of marked inputs that keeps the outputs of the forward pass."""
 
-    def capture_forward(self, *args):
+    def capture_forward(self, *args: Any) -> Any:
         return marked(super().capture_forward(*args))
 
-    def run_forward(self, autograd, context):
+    def run_forward(self, autograd: type[torch.autograd.Function], context: Context) -> Any:
         output = super().run_forward(autograd, context)
         self.forward_outputs = output_list(output)[0]
         return output
@@ -77,12 +86,12 @@ class MarkedDraw(BackwardDraw):
 class Probe:
     """Finds the origins of the arguments of one call of backward_fn."""
 
-    def __init__(self, task, setting):
+    def __init__(self, task: Task, setting: Json) -> None:
         seed_everything(1)
         task.spread = unchanged
         self.draw = MarkedDraw(task, setting["init"], setting["inputs"])
 
-    def source(self, value, path):
+    def source(self, value: Any, path: Path) -> list[Any] | None:
         """The origin of one argument of backward_fn, or None for a tensor of unknown origin."""
         if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor)
                                                     for v in leaves(value)):
@@ -99,11 +108,11 @@ class Probe:
                 return ["output", [i]]
         return None if isinstance(value, torch.Tensor) else ["derived", list(path)]
 
-    def sources(self):
+    def sources(self) -> list[list[Any] | None]:
         return [self.source(v, (i,)) for i, v in enumerate(self.draw.args)]
 
 
-def derives_from_shapes(task, probe, sources, support):
+def derives_from_shapes(task: Task, probe: Probe, sources: list[Any], support: ModuleType) -> bool:
     """True if the task's autograd function gives the same numbers on tensors without data."""
     wiring = support.Wiring(None, sources, [], len(probe.draw.inputs), task.autograd)
     wanted = list(wiring.wanted(sources, "derived"))
@@ -120,7 +129,7 @@ def derives_from_shapes(task, probe, sources, support):
     return True
 
 
-def look_backward(task, settings, support):
+def look_backward(task: Task, settings: list[Json], support: ModuleType) -> Json:
     reply = {"settings": [], "recompute": False, "sources": None}
     for setting in settings:
         probe = Probe(task, setting)
@@ -138,7 +147,7 @@ def look_backward(task, settings, support):
     return reply
 
 
-def look_forward(task, settings):
+def look_forward(task: Task, settings: list[Json]) -> Json:
     reply = {"settings": []}
     for setting in settings:
         draw = task.draw(1, setting["init"], setting["inputs"])
@@ -148,7 +157,7 @@ def look_forward(task, settings):
     return reply
 
 
-def look(request, support):
+def look(request: Json, support: ModuleType) -> Json:
     """The reply about one direction. `support`: the module that every exported package contains."""
     path = request["path"]
     try:

@@ -7,11 +7,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "py"))
-import baseline_server  # noqa: E402
-import cuda_clock  # noqa: E402
-import oracle  # noqa: E402
-import timed_call  # noqa: E402
-import torch  # noqa: E402
+import baseline_server
+import cuda_clock
+import oracle
+import timed_call
+import torch
 
 EXTERNAL = 1
 # CUDA_ERROR_INVALID_VALUE, …_INVALID_CONTEXT, …_STREAM_CAPTURE_INVALIDATED

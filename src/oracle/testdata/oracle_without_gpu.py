@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-import case_server  # noqa: E402
-import float64_place  # noqa: E402
-import oracle  # noqa: E402
-from tensor_values import leaves, tree_map  # noqa: E402
+import case_server
+import float64_place
+import oracle
+from tensor_values import leaves, tree_map
 
 there = {}  # address: tensor, kept alive so that no other tensor gets its memory
 
