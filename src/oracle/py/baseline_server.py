@@ -26,8 +26,9 @@ from task_error import describe
 MAX_SETS = 64
 MAX_COUNT = 1 << 18  # the samples must fit into one line of JSON
 KINDS = ("eager", "probe") + tuple(MODES)
+SAMPLE_MODES = ("cold", "warm", "host")
 REPORT_SECONDS = 20  # seconds
-MEMORY_PATIENCE = 180.0  # seconds to wait for memory that other processes use, as in src/gpu/patience.h
+MEMORY_PATIENCE = 180.0  # seconds to wait for memory that other processes use
 MEMORY_PAUSES = (1.0, 8.0)  # the first and the longest; each is twice the previous one
 OTHERS = 3 << 30  # bytes of a GPU that are neither free nor PyTorch's: this cupel's own processes use less
 
@@ -318,7 +319,7 @@ class BaselineServer(case_server.Server):
         baseline, index = self.baselines.get(request["name"]), request["set"]
         if baseline is None:
             return {"failure": "%r is not prepared" % request["name"]}
-        if request["mode"] not in ("cold", "warm", "host"):
+        if request["mode"] not in SAMPLE_MODES:
             return {"failure": "there is no mode %r" % request["mode"]}
         if not 0 <= index < len(baseline.sets) or not 0 < request["count"] <= MAX_COUNT:
             return {"failure": "set %d cannot give %d samples" % (index, request["count"])}

@@ -22,7 +22,7 @@ from task_error import TaskError
 from tensor_values import Outputs, storage_bytes
 
 HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
-HASHED_BYTES = 96 << 20  # larger cases are never pooled: their description identifies them
+HASHED_BYTES = 96 << 20  # larger cases are never pooled (src/oracle/pool.h): their description identifies them
 DTYPES = {  # torch name -> (safetensors name, bytes)
     "float64": ("F64", 8), "int64": ("I64", 8), "float32": ("F32", 4), "int32": ("I32", 4),
     "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2), "int8": ("I8", 1),

@@ -17,7 +17,8 @@ from task_code import seed_from
 from tensor_values import Noise, Outputs, is_float, leaves, roundoff, step_of
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
-PEAK_SHARE = 32  # a kernel may exceed the largest of PyTorch's own errors fourfold: 128 E / 32
+RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
+PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
 
@@ -65,7 +66,7 @@ def own_share(draw: Draw, own: float, largest: float, size: float, count: int) -
     if not draw.trace.rounds_to_float8 or own == 0:
         return 1.0
     allowed = FLOAT8_ALLOWED + FLOAT8_SPREAD * largest / own / math.sqrt(max(count, 1))
-    return min(1.0, max(allowed / 16, FLOAT8_IGNORED * size / own))
+    return min(1.0, max(allowed / RMS_FACTOR, FLOAT8_IGNORED * size / own))
 
 
 def least_error(dtype: torch.dtype) -> float:
@@ -117,7 +118,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[
         conditions.append(perturbed)
         if part < 1:
             task.warn("the reference rounds to float8, which changes the result by a relative %.1g; the "
-                      "tolerance allows %.2g times that" % (own / size if size else math.inf, 16 * part))
+                      "tolerance allows %.2g times that" % (own / size if size else math.inf, RMS_FACTOR * part))
         elif own > 2048 * roundoff(r.dtype) * size and own > perturbed:
             task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))

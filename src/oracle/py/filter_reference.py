@@ -18,7 +18,7 @@ import float8
 from draw_backward import BackwardDraw
 from draw_base import Draw
 from draw_problem import ProblemDraw
-from error_scale import least_error, squares
+from error_scale import MAX_FACTOR, RMS_FACTOR, least_error, squares
 from loaded_task import Task
 from oracle_types import Json
 from task_code import output_list, seed_everything
@@ -200,7 +200,7 @@ class Tolerance:
         least = least_error(output.dtype) * rms(output)
         error = max(least, self.distance(output, perturbed)[0])
         floor = torch.finfo(output.dtype).tiny
-        self.mean, self.largest = 16 * error + floor, 128 * error + floor
+        self.mean, self.largest = RMS_FACTOR * error + floor, MAX_FACTOR * error + floor
 
     @staticmethod
     def distance(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+PATIENCE = 600.0  # seconds to wait for the GPU
 PAUSE = 0.002  # seconds between two attempts
 REPORT_SECONDS = 20.0
 TURN = ".turn"  # suffix of a second lock: a waiting process holds it, so that every process gets its turn
@@ -17,7 +18,7 @@ TURN = ".turn"  # suffix of a second lock: a waiting process holds it, so that e
 class SharedUse:
     """The context in which the GPU is used. May be nested. Without a path, the GPU is not shared."""
 
-    def __init__(self, path: str, patience: float = 600.0, waiting: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: str, patience: float = PATIENCE, waiting: Callable[[], None] = lambda: None) -> None:
         self.path, self.patience, self.waiting = path, patience, waiting
         self.lock = self.turn = None
         self.depth = 0
