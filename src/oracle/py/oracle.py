@@ -4,6 +4,14 @@
 # arguments of the function to write, PyTorch's own result, the float64 truth, and the error scale E
 # (docs/formats/case.md). Protocol: one JSON object per line on stdin and stdout; cases are files in a
 # private folder. Works with PyTorch 2.4 and later; needs only PyTorch and the task's own imports.
+#
+# This folder has all of cupel's Python children that run a task's code with the user's PyTorch. cupel
+# starts six scripts: oracle.py makes cases, baseline.py times PyTorch's own answers, filter.py measures
+# the quality of tasks, import_task.py imports problems, wiring.py finds how a task's functions are called,
+# and confirm.py calls kernels as PyTorch extensions. A script that replies through a pipe first hides it
+# from task code, and only then imports the other modules, which import PyTorch at their heads. Modules do
+# not import each other in cycles. Task code shares sys.modules with them, so their names must be unlikely
+# for a task's own modules.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
