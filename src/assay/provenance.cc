@@ -13,6 +13,7 @@
 #include "base/name_some.h"
 #include "base/version.h"
 #include "build/cache.h"
+#include "oracle/scripts.h"
 #include "os/fd.h"
 #include "os/mapped_file.h"
 
@@ -102,24 +103,6 @@ const std::string& ProgramHash() {
   return hash;
 }
 
-std::string OracleHash(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".py") files.push_back(entry.path());
-  }
-  if (files.empty()) return {};
-  std::sort(files.begin(), files.end());
-  Sha256 hash;
-  for (const auto& file : files) {
-    const auto text = os::ReadFile(file, 4u << 20);
-    if (!text) return {};
-    hash.Field(file.filename().string());
-    hash.Field(*text);
-  }
-  return hash.Hex();
-}
-
 std::string DeviceOf(const engine::Engine& engine) {
   return fmt::format("{} ({})", engine.Name(), engine.Device().name);
 }
@@ -141,7 +124,7 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
   provenance.program_hash = ProgramHash();
   provenance.commit = Commit();
   provenance.shim_hash = build::FolderHash(parts.build.shim).value_or("");
-  provenance.oracle_hash = OracleHash(parts.oracle_scripts);
+  provenance.oracle_hash = oracle::ScriptsHash(parts.oracle_scripts).value_or("");
   DescribeMachine(provenance);
   if (auto state = parts.engine->State()) provenance.gpu = std::move(*state);
   return provenance;

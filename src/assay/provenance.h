@@ -1,7 +1,6 @@
 // Gathers the provenance for a verdict's record. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,10 +12,6 @@ namespace cupel::assay {
 
 /// SHA-256 of the running program, computed once; empty if it cannot be read.
 const std::string& ProgramHash();
-
-/// SHA-256 of the Python code in the oracle's folder: name and content of each module. Empty if
-/// there is none, or one cannot be read.
-std::string OracleHash(const std::filesystem::path& folder);
 
 /// The device's name in verdicts: "gpu (h200)".
 std::string DeviceOf(const engine::Engine& engine);

@@ -2,7 +2,7 @@
 # Turns a KernelBench answer (Python with load_inline) into one .cu file without running it. Reads its
 # syntax tree, evaluates ModelNew.__init__ and forward symbolically, and writes an adapter with the task's
 # arguments. One JSON request on stdin: "source", "file", and what is known about the task, "arguments" and
-# "init" (src/oracle/signature.py). One JSON reply on stdout. SPDX-License-Identifier: Apache-2.0
+# "init" (src/oracle/py/signature.py). One JSON reply on stdout. SPDX-License-Identifier: Apache-2.0
 import ast
 import json
 import os

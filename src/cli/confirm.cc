@@ -182,7 +182,7 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
   const task::Direction direction = DirectionOf(command.target);
   const int d = static_cast<int>(direction);
   const bool problem = task.format == task::Format::kKernelBench;
-  const Json request{{"oracle", (data / "src" / "oracle" / "oracle.py").string()},
+  const Json request{{"oracle", (data / "src" / "oracle" / "py" / "oracle.py").string()},
                      {"task",
                       {{"path", fs::absolute(task.code[d]).string()},
                        {"direction", task::Name(direction)},

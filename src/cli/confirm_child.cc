@@ -86,7 +86,7 @@ Result<ConfirmChildren> ConfirmChildren::Create(const std::string& python, int o
   TRY_ASSIGN(const auto cache, os::CacheDir());
   ConfirmChildren children;
   TRY_ASSIGN(children.python_, oracle::FindPython(python, cache / "pythons.json"));
-  children.script_ = data / "src" / "oracle" / "confirm.py";
+  children.script_ = data / "src" / "oracle" / "py" / "confirm.py";
   children.ordinal_ = ordinal;
   TRY_ASSIGN(ChildReply reply,
              children.RunTrusted("look", Json::object(), std::chrono::minutes(5)));

@@ -178,7 +178,7 @@ TEST_F(Confirm, TimesPyTorchItself) {
   const fs::path source = CUPEL_SOURCE_DIR;
   for (const char* direction : {"forward", "backward"}) {
     const fs::path code = source / "tasks/mnist_linear" / fmt::format("func_{}.py", direction);
-    const Json request{{"oracle", (source / "src/oracle/oracle.py").string()},
+    const Json request{{"oracle", (source / "src/oracle/py/oracle.py").string()},
                        {"task",
                         {{"path", code.string()},
                          {"direction", direction},

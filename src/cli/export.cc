@@ -186,7 +186,7 @@ Result<Json> LookAtWiring(const task::Task& task, const std::vector<Side>& sides
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   oracle::WiringOptions options;
-  options.script = data / "src" / "oracle" / "wiring.py";
+  options.script = data / "src" / "oracle" / "py" / "wiring.py";
   options.python = command.common.python;
   options.memory = cache / "pythons.json";
   std::vector<oracle::WiringQuestion> questions;

@@ -106,7 +106,7 @@ Result<std::unique_ptr<Session>> Session::Create(
   assay::Parts& parts = session->parts_;
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
-  parts.oracle_scripts = data / "src" / "oracle";
+  parts.oracle_scripts = data / "src" / "oracle" / "py";
   TRY_ASSIGN(parts.build, BuildOptions(compile));
   parts.record.program = "/proc/self/exe";
   // Recording a call takes about 60 ms. Host code that never returns must be detected within
@@ -123,7 +123,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   TRY_ASSIGN(const auto cache, os::CacheDir());
   TRY_ASSIGN(const engine::ClockKernels kernels, engine_->Kernels());
   oracle::BaselineOptions options;
-  options.script = data / "src" / "oracle" / "baseline.py";
+  options.script = data / "src" / "oracle" / "py" / "baseline.py";
   options.python = common_.python;
   options.cache = cache / "cases";
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common_.device));

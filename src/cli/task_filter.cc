@@ -56,7 +56,7 @@ class FilterRun {
             const std::filesystem::path& cache)
       : command_(command), root_(data / "tasks"), line_(command.common.quiet), filter_([&] {
           oracle::FilterOptions options;
-          options.script = data / "src" / "oracle" / "filter.py";
+          options.script = data / "src" / "oracle" / "py" / "filter.py";
           options.python = command.common.python;
           options.cache = cache / "cases";
           options.deadline = std::chrono::seconds(command.seconds);

@@ -156,7 +156,7 @@ Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds,
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   oracle::ImportOptions options;
-  options.script = data / "src" / "oracle" / "import_task.py";
+  options.script = data / "src" / "oracle" / "py" / "import_task.py";
   options.python = common.python;
   options.cache = cache / "cases";
   options.deadline = std::chrono::seconds(seconds);

@@ -85,11 +85,11 @@ Result<std::unique_ptr<ImportStages>> ImportStages::Create(const ImportCommand& 
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   oracle::Options oracle;
-  oracle.script = data / "src" / "oracle" / "oracle.py";
+  oracle.script = data / "src" / "oracle" / "py" / "oracle.py";
   oracle.python = command.common.python;
   oracle.step_deadline = std::chrono::seconds(command.seconds);
   oracle::FilterOptions filter;
-  filter.script = data / "src" / "oracle" / "filter.py";
+  filter.script = data / "src" / "oracle" / "py" / "filter.py";
   filter.python = command.common.python;
   filter.cache = cache / "cases";
   filter.deadline = std::chrono::seconds(command.seconds);

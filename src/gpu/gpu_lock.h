@@ -13,7 +13,7 @@
 namespace cupel::gpu {
 
 /// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. The PyTorch
-/// processes follow the same rules (src/oracle/gpu_lock.py).
+/// processes follow the same rules (src/oracle/py/gpu_lock.py).
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
 
 /// Not thread-safe. Each engine has its own.

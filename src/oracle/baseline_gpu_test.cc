@@ -71,7 +71,7 @@ class BaselineOnGpu : public ::testing::Test {
       GTEST_SKIP() << "no CUDA driver";  // without starting PyTorch
     }
     BaselineOptions options;
-    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/baseline.py";
+    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/py/baseline.py";
     options.kernels.flush_ptx = kFlush;
     options.kernels.flush_entry = "flush";
     options.kernels.flush_bytes = 256u << 20;

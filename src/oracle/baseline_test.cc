@@ -252,7 +252,7 @@ constexpr char kWithoutGpu[] = "testdata/baseline_without_gpu.py";
 
 TEST_F(BaselineScript, ReportsWhyItCannotTime) {
   if (version_.find("+cu") != std::string::npos) GTEST_SKIP() << "this PyTorch has CUDA";
-  const auto baselines = Start("baseline.py");
+  const auto baselines = Start("py/baseline.py");
   ASSERT_FALSE(baselines);
   EXPECT_EQ(baselines.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(baselines.error().message, HasSubstr("unsupported: "));
@@ -404,7 +404,7 @@ TEST_F(BaselineScript, WaitsForMemoryThatOthersUse) {
 
 TEST_F(BaselineScript, DrawsSameInputsAsTheOracle) {
   Options options;
-  options.script = Repository() / "src/oracle/oracle.py";
+  options.script = Repository() / "src/oracle/py/oracle.py";
   TorchOracle oracle(options);
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();

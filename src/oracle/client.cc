@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "oracle/environment.h"
 #include "oracle/load.h"
+#include "oracle/scripts.h"
 #include "os/fd.h"
 
 namespace cupel::oracle {
@@ -16,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using DeliveryOutcome = std::variant<Delivery, SettingFailure>;
-
-constexpr size_t kMaxScriptBytes = 4u << 20;
 
 /// PyTorch's rounding depends on the number of threads as well as on its version.
 int Threads() {
@@ -45,21 +44,13 @@ Status Client::Identify() {
     fs::create_directories(options_.cache, ignored);
     memory = options_.cache / "pythons.json";
   }
-  auto script = os::ReadFile(options_.script, kMaxScriptBytes);
-  if (!script) {
+  auto hash = ScriptsHash(options_.script.parent_path());
+  if (!hash) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("cannot read the oracle's script: {}", script.error().message),
+                fmt::format("cannot read the oracle's scripts: {}", hash.error().message),
                 "reinstall cupel, or set CUPEL_HOME to the folder of cupel's data files");
   }
-  Sha256 hash;
-  hash.Field(*script);
-  for (const char* name :
-       {"cuda_on_cpu.py", "distributions.py", "dtype_trace.py", "float64_place.py", "float8.py"}) {
-    TRY_ASSIGN(const std::string part,
-               os::ReadFile(options_.script.parent_path() / name, kMaxScriptBytes));
-    hash.Field(part);
-  }
-  script_hash_ = hash.Hex();
+  scripts_hash_ = *std::move(hash);
   TRY_ASSIGN(python_, FindPython(options_.python, memory));
   return {};
 }
@@ -81,7 +72,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   key.Field(DumpJson(setting.init));
   key.Field(DumpJson(setting.inputs));
   key.Field(python_->identity);
-  key.Field(script_hash_);
+  key.Field(scripts_hash_);
   key.Field(fmt::format("{}", Threads()));
   if (distribution != Distribution::kUsual) key.Field(Name(distribution));
   request.key = key.Hex().substr(0, 40);

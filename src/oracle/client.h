@@ -89,7 +89,7 @@ class Client {
   Pool pool_;
   CaseCache cache_;
   std::optional<Python> python_;
-  std::string script_hash_;
+  std::string scripts_hash_;
   std::unique_ptr<TorchChild> child_;
   int children_ = 0;  // started so far
   int64_t last_id_ = 0;

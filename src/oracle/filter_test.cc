@@ -31,7 +31,7 @@ class FilterTest : public ::testing::Test {
   static void SetUpTestSuite() {
     if (!FindPython("", "")) return;
     FilterOptions options;
-    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/filter.py";
+    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/py/filter.py";
     options.deadline = std::chrono::seconds(60);
     filter_ = new Filter(options);
   }

@@ -13,7 +13,7 @@ Result<std::unique_ptr<Oracle>> OpenInstalled(
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   Options options;
-  options.script = data / "src" / "oracle" / "oracle.py";
+  options.script = data / "src" / "oracle" / "py" / "oracle.py";
   options.python = python;
   options.cache = cache / "cases";
   options.progress = std::move(progress);

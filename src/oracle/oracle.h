@@ -1,5 +1,11 @@
 // The oracle turns tasks into cases. Only its long-lived Python child, with the user's PyTorch,
 // runs task code. It also keeps a pool of cases on disk, so that most checks need no PyTorch.
+//
+// This folder has the clients of all Python children that run a task's code, and the caches of
+// their answers. Other children time PyTorch's own answers (baseline.h), measure the quality of
+// tasks (filter.h), import problems (importer.h), and find how a task's functions are called
+// (wiring.h). Replies are validated like all text from outside. The children are in py/, which
+// oracle.py describes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -31,7 +31,7 @@ class TruthOnGpu : public ::testing::Test {
   }
   Options With(bool gpu) {
     Options options;
-    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/oracle.py";
+    options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/py/oracle.py";
     options.progress = [this](const std::string& text) { progress_.push_back(text); };
     if (gpu) options.gpu = TruthGpu{0, LockPath()};
     return options;

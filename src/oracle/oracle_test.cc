@@ -41,7 +41,7 @@ class OracleTest : public ::testing::Test {
   }
   Options With(bool cached = true) const {
     Options options;
-    options.script = Source() / "src/oracle/oracle.py";
+    options.script = Source() / "src/oracle/py/oracle.py";
     if (cached) options.cache = folder_.path() / "cache";
     options.progress = [this](const std::string& text) { progress_.push_back(text); };
     return options;
@@ -196,7 +196,7 @@ class OracleWithSimulatedGpu : public OracleTest {
   Options WithSimulatedGpu() const {
     const fs::path scripts = folder_.path() / "scripts";
     fs::create_directories(scripts);
-    for (const fs::path& folder : {Source() / "src/oracle", Source() / "src/oracle/testdata"}) {
+    for (const fs::path& folder : {Source() / "src/oracle/py", Source() / "src/oracle/testdata"}) {
       for (const auto& entry : fs::directory_iterator(folder)) {
         const fs::path link = scripts / entry.path().filename();
         if (entry.path().extension() == ".py" && !fs::exists(link)) {

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "build/cache.h"
+#include "oracle/scripts.h"
 
 namespace cupel::serve {
 namespace {
@@ -27,10 +28,10 @@ Result<std::string> DataHash(const std::filesystem::path& data) {
   Sha256 hash;
   TRY_ASSIGN(const std::string shim, build::FolderHash(data / "shim"));
   hash.Field(shim);
-  const std::filesystem::path scripts = data / "src" / "oracle";
-  const std::string oracle = assay::OracleHash(scripts);
-  if (oracle.empty()) return Unreadable(scripts.string());
-  hash.Field(oracle);
+  const std::filesystem::path scripts = data / "src" / "oracle" / "py";
+  const auto code = oracle::ScriptsHash(scripts);
+  if (!code) return Unreadable(scripts.string());
+  hash.Field(*code);
   return hash.Hex();
 }
 

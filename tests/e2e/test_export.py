@@ -132,7 +132,7 @@ class Generation(ExportTest):
     """Tests report/export.py with made-up facts about the kernels."""
 
     def wire(self, request):
-        done = subprocess.run([self.python(), SOURCE / "src/oracle/wiring.py"], input=json.dumps(request),
+        done = subprocess.run([self.python(), SOURCE / "src/oracle/py/wiring.py"], input=json.dumps(request),
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)

@@ -6,10 +6,12 @@ import contextlib
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import baseline  # noqa: E402
-import cuda_clock  # noqa: E402
-import oracle  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "py"))
+import baseline_server
+import cuda_clock
+import oracle
+import timed_call
+import torch
 
 EXTERNAL = 1
 # CUDA_ERROR_INVALID_VALUE, …_INVALID_CONTEXT, …_STREAM_CAPTURE_INVALIDATED
@@ -153,7 +155,7 @@ class Graph:
         self.ended_in.forget(self)
 
 
-def replace_cuda(torch, library):
+def replace_cuda(library):
     @contextlib.contextmanager
     def graph(graph, pool=None, stream=None):
         assert library.capturing is None
@@ -216,21 +218,20 @@ def replace_cuda(torch, library):
     torch.version.cuda = "0.0"
 
 
-class Server(baseline.BaselineServer):
+class Server(baseline_server.BaselineServer):
     replaced = False
 
     def answer(self, request, report):
         if not self.replaced:
             self.replaced = True
             library = self.library = Library()
-            replace_cuda(oracle.torch, library)
+            replace_cuda(library)
             cuda_clock.open_library = lambda: library
             self.time_calls(library)
         return super().answer(request, report)
 
     def time_calls(self, library):
         """Makes a call run and take its time now, or at every replay. A capture runs nothing."""
-        import timed_call
 
         def run(call, plain_run):
             if library.capturing is None:
@@ -254,7 +255,7 @@ class Server(baseline.BaselineServer):
         def make_where_there_is_room(*arguments):
             if library.refusals > 0:
                 library.refusals -= 1
-                raise oracle.torch.cuda.OutOfMemoryError("CUDA out of memory.")
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
             return make_call(*arguments)
 
         timed_call.make_call = make_where_there_is_room
@@ -266,7 +267,7 @@ class Server(baseline.BaselineServer):
         return super().allocate(size)
 
     def device_of(self, ordinal):
-        return oracle.torch.device("cpu")
+        return torch.device("cpu")
 
 
 if __name__ == "__main__":

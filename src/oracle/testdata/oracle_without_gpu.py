@@ -10,8 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-import float64_place  # noqa: E402
-import oracle  # noqa: E402
+import case_server
+import float64_place
+import oracle
+from tensor_values import leaves, tree_map
 
 there = {}  # address: tensor, kept alive so that no other tensor gets its memory
 
@@ -29,7 +31,7 @@ def put_there(tensor):
 class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        tensors = [t for t in oracle.leaves((list(args), list(kwargs.values())))
+        tensors = [t for t in leaves((list(args), list(kwargs.values())))
                    if isinstance(t, torch.Tensor) and t.numel()]
         anywhere = [t for t in tensors if t.dim() == 0]  # CPU scalars may mix with all tensors
         here = [t for t in tensors if not is_there(t) and not any(t is a for a in anywhere)]
@@ -39,7 +41,7 @@ class Watch(TorchDispatchMode):
             raise RuntimeError("Expected all tensors to be on the same device, but %s" % func)
         result = func(*args, **kwargs)
         if any(is_there(t) for t in tensors):
-            oracle.tree_map(lambda t: put_there(t) if isinstance(t, torch.Tensor) else t, result)
+            tree_map(lambda t: put_there(t) if isinstance(t, torch.Tensor) else t, result)
         return result
 
 
@@ -71,5 +73,4 @@ torch.cuda.synchronize = lambda device: None
 float64_place.Gpu = Pretended
 float64_place.LARGE, float64_place.PATIENCE = 16, 0.5
 if __name__ == "__main__":
-    sys.modules["oracle"] = oracle
-    sys.exit(oracle.serve(oracle.Server))
+    sys.exit(oracle.serve(case_server.Server))

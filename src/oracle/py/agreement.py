@@ -1,0 +1,60 @@
+# Compares the outputs of calls that baseline.py times with eager PyTorch's, to detect a wrong
+# compilation. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from draw_base import Draw
+from oracle_types import Json
+from task_error import TaskError
+from tensor_values import Outputs
+
+COMPARED = 1 << 24  # elements at a time, to limit memory
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def difference(mine: torch.Tensor, theirs: torch.Tensor) -> tuple[float, float]:
+    """(largest difference, largest element). The difference is NaN if only one of them is NaN."""
+    worst, size = 0.0, 0.0
+    mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
+    for start in range(0, mine.numel(), COMPARED):
+        a = mine[start:start + COMPARED].to(torch.float64)
+        b = theirs[start:start + COMPARED].to(torch.float64)
+        same = (a == b) | (a.isnan() & b.isnan())  # equal infinities have no difference
+        part = float(torch.where(same, torch.zeros_like(a), (a - b).abs()).max())
+        worst = worst if part <= worst else part  # a NaN stays
+        if math.isnan(worst):
+            break
+        part = float(torch.where(torch.isfinite(b), b.abs(), torch.zeros_like(b)).max())
+        size = max(size, part)
+    return worst, size
+
+
+def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]:
+    """The part of the reply about each output."""
+    if len(mine) != len(theirs):
+        raise TaskError("it returns %d outputs, but eager returns %d" %
+                               (len(mine), len(theirs)))
+    listed = []
+    for name, a, b in zip(names, mine, theirs):
+        if a is None and b is None:
+            listed.append({"name": name, "none": True})
+            continue
+        if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
+            raise TaskError("the shape or type of its %s differs from eager's" % name)
+        worst, size = difference(a, b)
+        listed.append({"name": name, "none": False, "difference": finite(worst),
+                       "largest": finite(size)})
+    return listed
+
+
+def names_of(draw: Draw, outputs: Outputs) -> Sequence[str]:
+    if len(draw.names) == len(outputs):
+        return draw.names
+    return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]

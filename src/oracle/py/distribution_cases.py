@@ -1,0 +1,177 @@
+# Cases whose inputs have another distribution (distributions.py), or why there is none: draws them, and
+# finds their error scale. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import torch
+
+import float64_place
+import memory_limit
+from case_file import write_case
+from distribution_checks import Inapplicable, check_applicable
+from distributions import LAYOUTS, WAYS, Spread
+from error_scale import PEAK_SHARE, float32_share, least_error, own_share, squares
+from loaded_task import Task
+from oracle_types import Json, Report
+from task_code import seed_from
+from task_error import describe
+from tensor_values import Noise, is_float, leaves, roundoff
+
+SCALE_DRAWS = 4  # draws pooled for E
+LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of more is a good sample
+GOOD_SAMPLE = 1 << 8  # outputs, if the inputs are large
+ATTEMPTS = 3  # draws of a case until one is applicable
+STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result by this share at most
+# Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
+# terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
+# sum 16384 equal numbers serially.
+ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
+             "heavy": 64, "constant": 256, "zeros": 256}
+LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
+
+
+def rounding(kind: str, dtype: torch.dtype) -> float:
+    """The relative error that rounding may cause."""
+    u = roundoff(dtype)
+    return max(least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
+
+
+class Answer:
+    """One draw of the distribution with both results, and the truth of perturbed inputs."""
+
+    def __init__(self, task: Task, init: Json, inputs: Json, kind: str, seed: int) -> None:
+        self.kind, refusals = kind, []
+        for values, keeps_unsigned in WAYS.get(kind, [(kind, False)]):
+            try:
+                self.compute(task, init, inputs, Spread(kind, values, keeps_unsigned), seed)
+                return
+            except Inapplicable as refusal:
+                refusals.append(refusal)
+            except float64_place.Trouble:
+                raise
+            except Exception as error:
+                if memory_limit.is_exceeded(error):
+                    raise  # this depends on the machine, not on the task
+                refusals.append(Inapplicable("the reference fails: " +
+                                             describe(error, task.path)[:300]))
+        raise refusals[0]
+
+    def compute(self, task: Task, init: Json, inputs: Json, spread: Spread, seed: int) -> None:
+        self.draw = task.draw(seed, init, inputs, spread)
+        if spread.keeps_unsigned and not spread.kept:
+            raise Inapplicable("no tensor has numbers of only one sign")  # same as the previous way
+        self.reference, self.truth = self.draw.reference(), self.draw.truth()
+        check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
+        self.perturbed = self.draw.truth(Noise(seed))
+        if spread.values == "far_below" and self.is_steep():
+            raise Inapplicable("rounding of the inputs changes the result too much")
+
+    def is_steep(self) -> bool:
+        share = float32_share(self.draw)
+        for p, t in zip(self.perturbed, self.truth):
+            if t is not None and t.is_floating_point():
+                change, size = squares(p, t)[0], squares(t)[0]
+                if share ** 2 * change > STEEP ** 2 * size:
+                    return True
+        return False
+
+    def is_large(self) -> bool:
+        taken = sum(v.numel() for v in leaves(self.draw.args) if is_float(v))
+        given = sum(t.numel() for t in self.truth if t is not None)
+        return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
+
+    def errors(self) -> list[tuple[float, float, float, float] | None]:
+        """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
+        rounding), and the largest error of all three. None for outputs that must be exact."""
+        found, share = [], float32_share(self.draw)
+        for r, t, p in zip(self.reference, self.truth, self.perturbed):
+            if r is None or not r.is_floating_point():
+                found.append(None)
+                continue
+            relative = rounding(self.kind, r.dtype)
+            sums = [squares(r, t), squares(p, t), squares(t)]
+            own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
+            part = own_share(self.draw, own, sums[0][2], size, r.numel())
+            peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
+            found.append((part * own, share * perturbed, relative * size, peak))
+        return found
+
+
+def pooled_ratios(task: Task, init: Json, inputs: Json, kind: str, report: Report) -> list[float]:
+    """For each output, PyTorch's own error relative to the error that conditioning and rounding explain,
+    pooled over draws that depend on the setting only. A ratio, because draws of one distribution may
+    differ in size by orders of magnitude."""
+    key = json.dumps([init, inputs, kind], sort_keys=True)
+    if key in task.scales:
+        return task.scales[key]
+    sums, done, refusals = None, 0, []
+    wanted = 1 if kind == "integers" else SCALE_DRAWS  # integers are judged without E
+    for i in range(SCALE_DRAWS + ATTEMPTS - 1):
+        if done >= wanted or (not done and len(refusals) >= ATTEMPTS):
+            break
+        seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
+        try:
+            answer = Answer(task, init, inputs, kind, seed)
+        except Inapplicable as error:
+            refusals.append(error)
+            continue
+        errors = answer.errors()
+        sums = sums or [[0.0, 0.0] for _ in errors]
+        for s, e in zip(sums, errors):
+            if e is not None:
+                s[0] += e[0] ** 2
+                s[1] += max(e[1], e[2]) ** 2
+        done += 1
+        if answer.is_large():
+            wanted = 1
+        report("error scale of %s inputs, draw %d of %d" % (kind, done, wanted))
+    if not done:
+        raise refusals[0]
+    task.scales[key] = [max(1.0, math.sqrt(s[0] / s[1])) if s[1] > 0 else 1.0 for s in sums]
+    return task.scales[key]
+
+
+def scales_of(answer: Answer, ratios: list[float]) -> list[float]:
+    """E of this case, and its conditioning (docs/judging.md)."""
+    scales, conditions = [], []
+    for e, ratio in zip(answer.errors(), ratios):
+        own, perturbed, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
+        scales.append(max(own, ratio * max(perturbed, rounded), peak / PEAK_SHARE))
+        conditions.append(perturbed)
+    return scales + conditions
+
+
+def applicable_answer(task: Task, init: Json, inputs: Json, kind: str, seed: int) -> Answer:
+    """The Answer of the case's own seed, or of a seed derived from it."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return Answer(task, init, inputs, kind, seed)
+        except Inapplicable as error:
+            refusal = error
+        seed = seed_from("another draw|%d|%d" % (seed, attempt))
+    raise refusal
+
+
+def make_case(task: Task, request: Json, folders: list[str], name: str, report: Report) -> Json:
+    """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
+    started, known = time.time(), request.get("scales")
+    kind, init, inputs = request["distribution"], request["init"], request["inputs"]
+    try:
+        # A layout does not change the numbers, so it has the usual error scale.
+        pooled = "usual" if kind in LAYOUTS else kind
+        ratios = known or pooled_ratios(task, init, inputs, pooled, report)
+    except Inapplicable as error:
+        return {"inapplicable": str(error), "lasting": True}
+    scaled = time.time()
+    try:
+        answer = applicable_answer(task, init, inputs, kind, request["seed"])
+    except Inapplicable as error:
+        return {"inapplicable": str(error), "lasting": False}
+    report("case computed")
+    reply = write_case(task, request, folders, name, answer.draw, answer.reference,
+                              answer.truth, scales_of(answer, ratios))
+    return dict(reply, scales=ratios, draws=0 if known else SCALE_DRAWS,
+                seconds=time.time() - scaled, scale_seconds=scaled - started)

@@ -1,0 +1,173 @@
+# Inputs that a task does not draw itself: other distributions, special values and other layouts of
+# every tensor of a call (docs/judging.md, "Other inputs"). Keeps structure that the operation may
+# depend on: zeros among other numbers (triangles, masks), symmetric matrices, tensors of few different
+# numbers (labels). Imported after PyTorch is loaded.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+import float8
+
+EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
+OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
+TINY = 2.0 ** -10  # factor
+FAR = 20.0  # factor: far below zero, the exponential of nearly every number is 0 in float32
+STRUCTURE_SHARE = 64  # zeros are structure if at least one of so many elements is zero
+LABELS, PROBED = 8, 4096  # a tensor with at most LABELS different numbers contains labels
+
+
+def offset(t: torch.Tensor, deviations: float) -> torch.Tensor:
+    return t + deviations * float(t.std(unbiased=False))
+
+
+def below(t: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+    """Makes all numbers negative: a maximum that starts at zero is then wrong."""
+    return t if is_constant(t) else -factor * offset(t, -OFFSET).abs()
+
+
+def heavy(t: torch.Tensor) -> torch.Tensor:
+    """Student's t with three degrees of freedom."""
+    chi_squared = sum(torch.randn(t.shape).square() for _ in range(3))
+    return torch.randn(t.shape) / (chi_squared / 3).sqrt()
+
+
+def places(t: torch.Tensor, count: int) -> torch.Tensor:
+    """Secret indices into the flattened tensor."""
+    return torch.randint(t.numel(), (count,))
+
+
+def extremes(t: torch.Tensor) -> torch.Tensor:
+    """Plants extremes at secret places, some at the ends of rows, where loops often have errors."""
+    flat = t.flatten().clone()
+    where = places(t, min(EXTREMES, max(1, t.numel() // 16)))
+    width = t.shape[-1] if t.dim() else 1
+    if len(where) == EXTREMES:
+        where[:2] -= where[:2] % width
+        where[2:4] += width - 1 - where[2:4] % width
+    flat[where] *= EXTREME
+    return flat.reshape(t.shape)
+
+
+def strided_view(t: torch.Tensor) -> torch.Tensor:
+    """A view of every second element of rows of twice the length. The other elements are NaN."""
+    wide = torch.full(tuple(t.shape) + (2,), math.nan, dtype=t.dtype)
+    view = wide[..., 0]
+    view.copy_(t)
+    return view
+
+
+def shifted_view(t: torch.Tensor) -> torch.Tensor:
+    """Contiguous, but one element after an aligned address."""
+    view = torch.empty(t.numel() + 1, dtype=t.dtype)[1:].view(t.shape)
+    return view.copy_(t)
+
+
+# New values from a float64 copy of the task's own tensor, which they do not change, and its type.
+VALUES = {
+    "usual": lambda t, _: t,
+    "integers": lambda t, _: torch.randint(-2, 3, t.shape),
+    "tiny": lambda t, _: t * TINY,
+    "normal": lambda t, _: torch.randn(t.shape),
+    "uniform": lambda t, _: torch.rand(t.shape),
+    "offset": lambda t, _: offset(t, OFFSET),
+    "heavy": lambda t, _: heavy(t),
+    "constant": lambda t, _: torch.randn(()).expand(t.shape),
+    "zeros": lambda t, _: torch.zeros_like(t),
+    "extremes": lambda t, _: extremes(t),
+    "denormals": lambda t, dtype: t * (torch.finfo(dtype).tiny / 8),
+    "huge_offset": lambda t, _: offset(t, HUGE_OFFSET),
+    "below": lambda t, _: below(t),
+    "far_below": lambda t, _: below(t, FAR),
+}
+# Kinds with several ways to draw, of which the first applicable one is used: the values, and whether
+# tensors without a negative number (variances, probabilities) are kept.
+WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
+LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
+PLANTED = {"nan": math.nan, "infinity": math.inf}
+
+
+def is_constant(t: torch.Tensor) -> bool:
+    flat = t.flatten()
+    return all(bool((part == flat[0]).all()) for part in (flat[:PROBED], flat))
+
+
+def holds_labels(t: torch.Tensor) -> bool:
+    """True if the tensor has a few different numbers, at least two: classes, signs, masks, one-hot."""
+    flat = t.detach().flatten()
+    if t.numel() <= 2 * LABELS:
+        return bool((flat == flat.round()).all()) and not is_constant(t)
+    probe = flat[::max(1, flat.numel() // PROBED)].unique()
+    if len(probe) > LABELS:
+        return False
+    kept = torch.zeros(flat.shape, dtype=torch.bool)
+    for number in probe:
+        kept |= flat == number
+    return bool(kept.all()) and not is_constant(t)
+
+
+def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """`t` with the zeros and the symmetry of the task's own tensor. A constant tensor counts as without
+    structure: it is an initial value, which must not stay constant."""
+    if is_constant(own):
+        return t
+    is_square = own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1
+    if is_square and torch.equal(own, own.transpose(-1, -2)):
+        t = t.tril() + t.tril(-1).transpose(-1, -2)
+    zeros = own.numel() - int(torch.count_nonzero(own))
+    is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer zeros are by chance
+    return t.masked_fill(own == 0, 0) if is_structure else t
+
+
+def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
+    """An integer tensor (classes, indices, counts) filled with one of its own numbers, a random one or
+    the smallest, so that it stays valid. None if its numbers do not repeat, as in a permutation."""
+    if kind not in ("constant", "zeros") or t.dtype == torch.bool or t.numel() < 2:
+        return None
+    flat = t.detach().flatten()
+    if is_constant(flat) or flat.unique().numel() == flat.numel():
+        return None
+    number = flat.min() if kind == "zeros" else flat[places(flat, 1)[0]]
+    return torch.empty_like(t).fill_(number)
+
+
+class Spread:
+    """Replaces the tensors of one draw, using PyTorch's seeded generator."""
+
+    def __init__(self, kind: str, values: str, keeps_unsigned: bool) -> None:
+        self.kind, self.values, self.keeps_unsigned = kind, values, keeps_unsigned
+        self.replaced = self.kept = 0  # tensors
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if not value.is_floating_point():
+            made = all_the_same(self.kind, value)
+            self.replaced += made is not None
+            return value if made is None else made
+        if value.numel() == 0 or value.dtype in float8.KEEPS.get(self.values, ()):
+            return value
+        value = value.detach()
+        with torch.no_grad():
+            if self.kind in LAYOUTS:
+                self.replaced += 1
+                return LAYOUTS[self.kind](value)
+            if self.kind in PLANTED and (self.replaced or value.numel() < 2):
+                return value  # only one tensor gets them: with more, the result shows nothing else
+            own = value.double()  # old PyTorch lacks many operations in half precision
+            if holds_labels(own):
+                return value
+            if self.keeps_unsigned and bool((own >= 0).all()):
+                self.kept += 1
+                return value
+            self.replaced += 1
+            if self.kind in PLANTED:
+                flat = own.flatten().clone()
+                flat[places(own, min(2, own.numel() // 16 + 1))] = PLANTED[self.kind]
+                made = flat.reshape(own.shape)
+            else:
+                made = with_structure_of(own, VALUES[self.values](own, value.dtype))
+            return float8.like(value, made)

@@ -1,0 +1,182 @@
+# One call of the backward function of a task folder.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+import torch
+
+import cuda_on_cpu
+import float8
+from draw_base import Captured, Draw, FolderTask
+from float64_place import Cpu
+from float64_truth import in_float64
+from oracle_types import Json
+from task_code import no_random_numbers, output_list
+from task_error import TaskError
+from tensor_values import Change, Noise, Outputs, cloned, detached, is_float, tree_map
+
+MAX_GRADIENTS = 16  # sizes of sentinel tuples tried for backward_fn's result
+
+
+class Context:
+    """A replacement for the ctx that autograd passes to Function.forward and Function.backward."""
+
+    def __init__(self, count: int) -> None:
+        self.saved_tensors = ()
+        self.needs_input_grad = (True,) * count
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        self.saved_tensors = tensors
+
+    @property
+    def saved_variables(self) -> tuple[torch.Tensor | None, ...]:
+        return self.saved_tensors
+
+    def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
+        pass
+
+    def mark_dirty(self, *tensors: torch.Tensor) -> None:
+        pass
+
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
+        pass
+
+    def set_materialize_grads(self, value: bool) -> None:
+        pass
+
+
+class Sentinel:
+    """A placeholder for one result of backward_fn, to find where `backward` returns it."""
+
+
+def recorder(calls: list[tuple[Any, ...]], result: Sentinel | tuple[Sentinel, ...]) -> Callable[..., Any]:
+    """A backward_fn that appends its arguments to `calls` and returns `result`."""
+    def record(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TaskError("backward passes keyword arguments to backward_fn")
+        calls.append(args)
+        return result
+    return record
+
+
+class BackwardTask(FolderTask, Protocol):
+    autograd: type[torch.autograd.Function]
+
+
+class BackwardDraw(Draw):
+    """robust-kbench backward: the arguments that AutogradFunction.backward passes to backward_fn."""
+
+    def __init__(self, task: BackwardTask, init: Json, inputs: Json, answer: bool = True) -> None:
+        super().__init__()
+        self.function = task.function
+        self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
+        context = Context(len(self.inputs))
+        output = self.run_forward(task.autograd, context)
+        outputs, self.many = output_list(output)
+        self.grads = [None if o is None or not o.is_floating_point()
+                      else task.spread(float8.like(o, torch.randn(o.shape))) for o in outputs]
+        self.wanted = self.capture_backward(task.autograd, context)
+        names = list(inspect.signature(self.function).parameters)
+        self.names = [
+            "no gradient" if i is None else
+            "gradient of %s" % (names[i] if i < len(names) else "input %d" % i)
+            for i in self.wanted]
+
+    def capture_forward(self, task: BackwardTask, init: Json, inputs: Json) -> tuple[Any, ...]:
+        seen = []
+
+        def record(*args: Any, **kwargs: Any) -> NoReturn:
+            seen.append(inspect.signature(self.function).bind(*args, **kwargs).args)
+            raise Captured()
+
+        with torch.no_grad():
+            model, arguments = task.build(init, inputs)
+            with contextlib.suppress(Captured):
+                model(*arguments, fn=record)
+        if not seen:
+            raise TaskError("Model.forward never calls fn")
+        return tuple(tree_map(detached, a) for a in seen[0])
+
+    def run_forward(self, autograd: type[torch.autograd.Function], context: Context) -> Any:
+        args = tree_map(detached, self.inputs)
+        with torch.no_grad(), no_random_numbers():
+            if autograd.setup_context is not torch.autograd.Function.setup_context:
+                output = autograd.forward(*args)
+                autograd.setup_context(context, args, output)
+                return output
+            return autograd.forward(context, *args)
+
+    def capture_backward(self, autograd: type[torch.autograd.Function], context: Context) -> list[int | None]:
+        """Makes backward_fn return one sentinel, then tuples of sentinels, until backward accepts them.
+        Returns, for each result of backward_fn, the index of the input whose gradient it is."""
+        error = None
+        grads = self.grads if self.many else self.grads[:1]
+        before = autograd.backward_fn if hasattr(autograd, "backward_fn") else None
+        for count in range(MAX_GRADIENTS + 1):
+            sentinels = tuple(Sentinel() for _ in range(max(count, 1)))
+            calls = []
+            autograd.backward_fn = recorder(calls, sentinels if count else sentinels[0])
+            try:
+                with torch.no_grad():
+                    result = autograd.backward(context, *grads)
+            except TaskError:
+                raise
+            except Exception as e:  # the wrong number of sentinels, or a task that computes with
+                error = e           # backward_fn's results
+                continue
+            finally:
+                autograd.backward_fn = before
+            if len(calls) != 1:
+                raise TaskError("backward calls backward_fn %d times; a case is one call" % len(calls))
+            result = list(result) if isinstance(result, (list, tuple)) else [result]
+            extra = result[len(self.inputs):]
+            if len(result) < len(self.inputs) or any(r is not None for r in extra):
+                error = error or TaskError("backward returns %d gradients for %d inputs" %
+                                           (len(result), len(self.inputs)))
+                continue
+            self.args = tuple(tree_map(detached, a) for a in calls[0])
+            self.is_tuple = count > 0
+            places = [next((i for i, r in enumerate(result) if r is s), None) for s in sentinels]
+            if all(p is None for p in places):
+                raise TaskError("backward does not return what backward_fn computes")
+            return places
+        raise TaskError("cannot find the number of results of backward_fn: none up to %d works (%s)" %
+                        (MAX_GRADIENTS, error))
+
+    def gradients(self, inputs: Sequence[Any], grads: Sequence[torch.Tensor | None]) -> Outputs:
+        """autograd's gradients of the wanted inputs."""
+        inputs = list(inputs)
+        for i in {i for i in self.wanted if i is not None}:
+            if not is_float(inputs[i]):
+                raise TaskError("backward returns a gradient for input %d, which is not a floating-point "
+                                "tensor" % i)
+            inputs[i] = inputs[i].detach().requires_grad_(True)
+        with torch.enable_grad():
+            result = self.function(*inputs)
+            outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+            pairs = [(o, g) for o, g in zip(outputs, grads) if g is not None and o.requires_grad]
+            order = sorted({i for i in self.wanted if i is not None})
+            if not pairs:
+                raise TaskError("no output of forward_fn depends on an input that needs a gradient")
+            found = torch.autograd.grad([o for o, _ in pairs], [inputs[i] for i in order],
+                                        [g for _, g in pairs], allow_unused=True)
+        by_input = {i: torch.zeros_like(inputs[i]) if g is None else g.detach()
+                    for i, g in zip(order, found)}
+        return [None if i is None else by_input[i] for i in self.wanted]
+
+    def reference(self) -> Outputs:
+        if not self.outputs:
+            inputs = tree_map(cloned, self.inputs)
+            with cuda_on_cpu.OnCpu(), self.trace.record():
+                self.outputs = self.gradients(inputs, self.grads)
+        return self.outputs
+
+    def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
+        inputs = self.doubles(self.inputs, noise, place)
+        grads = self.doubles(self.grads, noise, place)
+        with place.reference(), in_float64(), self.trace.repeat():
+            return self.gradients(inputs, grads)

@@ -1,0 +1,132 @@
+# The types of a reference's tensors, call by call. In the float64 run (float64_truth.py) every tensor is float64,
+# so `x.dtype`, torch.finfo(x.dtype) and `y.to(x.dtype)` would mean something else there. PyTorch's own run
+# records the types, and the float64 run repeats them: `x.dtype` gives the type that PyTorch's own run had,
+# and what was rounded to float8 keeps all its digits but saturates as float8 does.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+import float8
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for item in value for tensor in tensors(item)]
+
+
+def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
+    """The tensors that a call returns, or the one that a call without a result writes: `x[i] = y`."""
+    return tensors(args[:1]) if result is None else tensors(result)
+
+
+class Call:
+    """One call of PyTorch. `answer`: the type that it returned, if it returned one. `rounded`: the float8
+    types of its results, if it rounded to them, else empty."""
+    __slots__ = ("function", "answer", "rounded")
+
+    def __init__(self, function: Callable[..., Any], given: list[torch.dtype], result: Any,
+                 made: list[torch.dtype]) -> None:
+        """`given`, `made`: types of the floating-point tensors that it got and of its results."""
+        self.function = function
+        self.answer = result if isinstance(result, torch.dtype) else None
+        small = [t if float8.is_float8(t) and any(g != t for g in given or (None,)) else None for t in made]
+        self.rounded = tuple(small) if any(small) else ()
+
+
+class Trace:
+    """The calls of one run. Not reentrant."""
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    @property
+    def rounds_to_float8(self) -> bool:
+        return any(call.rounded for call in self.calls)
+
+    def record(self) -> Record:
+        """The context of PyTorch's own run."""
+        self.calls = []
+        return Record(self.calls)
+
+    def repeat(self) -> Repeat:
+        """The context of a float64 run of the same code."""
+        return Repeat(self.calls)
+
+
+class Record(TorchFunctionMode):
+    def __init__(self, calls: list[Call]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        given = [t.dtype for t in tensors((args, kwargs)) if t.is_floating_point()]
+        result = function(*args, **kwargs)
+        made = [t.dtype for t in results(result, args)]
+        for dtype in made:
+            if dtype.is_floating_point and dtype.itemsize == 1 and not float8.is_float8(dtype):
+                raise NotImplementedError("unsupported: the reference computes with %s, which cupel does not "
+                                          "support" % str(dtype).replace("torch.", ""))
+        self.calls.append(Call(function, given, result, made))
+        return result
+
+
+class Repeat(TorchFunctionMode):
+    """If the code makes other calls than in PyTorch's own run, because a value or a device decides, the
+    remaining calls are not changed. Raises NotImplementedError then, if types matter to one of them."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        super().__init__()
+        self.calls, self.done = calls, 0
+
+    def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        call = self.calls[self.done] if self.done < len(self.calls) else None
+        if call is None or call.function != function:
+            self.give_up()
+            return function(*args, **kwargs)
+        self.done += 1
+        if call.answer is not None:
+            return call.answer
+        result = function(*args, **kwargs)
+        if not call.rounded:
+            return result
+        made = results(result, args)
+        if result is made[0] and all(result is not t for t in tensors((args, kwargs))):
+            return Replaced.apply(result, float8.held(result.detach(), call.rounded[0]))
+        for tensor, dtype in zip(made, call.rounded):
+            if dtype is not None:
+                with torch.no_grad():
+                    tensor.copy_(float8.held(tensor.detach(), dtype))
+        return result
+
+    def give_up(self) -> None:
+        rest, self.calls = self.calls[self.done:], ()
+        if any(call.answer is not None or call.rounded for call in rest):
+            raise NotImplementedError("unsupported: the reference decides by a value or a device what it computes, "
+                                      "and also by the type of a tensor or rounds to float8")
+
+
+class Replaced(torch.autograd.Function):
+    """Other values with the gradient of the first: rounding passes gradients on."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        return others.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None

@@ -1,0 +1,135 @@
+# The error scale E of each output (docs/judging.md): how far a correct kernel may be from the truth.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import math
+
+import torch
+
+import float8
+import float64_place
+from draw_base import Draw
+from loaded_task import Task
+from oracle_types import Json, Report
+from steady_draws import steady_draw
+from task_code import seed_from
+from tensor_values import Noise, Outputs, is_float, leaves, roundoff, step_of
+
+SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
+RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
+PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
+FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
+FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
+
+
+def squares(a: torch.Tensor, b: torch.Tensor | None = None) -> tuple[float, int, float]:
+    """(sum of squares of a-b over finite elements, their number, the largest magnitude). If `a` is float8,
+    without its own rounding. Works in chunks to limit memory."""
+    a = a.detach().reshape(-1)
+    b = None if b is None else b.detach().reshape(-1)
+    place = float64_place.place_of(a, b)
+    total, count, largest = 0.0, 0, 0.0
+    with place.work():
+        for start in range(0, a.numel(), place.chunk):
+            end = start + place.chunk
+            d = place.put(a[start:end])
+            if b is not None:
+                other = place.put(b[start:end]).to(torch.float64)
+                d = float8.nearest(d, other) if float8.is_float8(d.dtype) else d
+                d = d.to(torch.float64) - other
+            d = d.to(torch.float64)
+            part = float(d.dot(d))
+            if not math.isfinite(part):
+                d = d[torch.isfinite(d)]
+                part = float(d.dot(d))
+            count += d.numel()
+            total += part
+            if d.numel():
+                low, high = torch.aminmax(d)
+                largest = max(largest, -float(low), float(high))
+    return total, count, largest
+
+
+def float32_share(draw: Draw) -> float:
+    """Inputs are moved by the step of their own types (step_of). Returns the step of float32 as a share of the
+    largest of these steps; at most 1."""
+    types = {v.dtype for v in leaves(draw.args) if is_float(v)}
+    return min([1.0] + [step_of(torch.float32) / step_of(t) for t in types])
+
+
+def own_share(draw: Draw, own: float, largest: float, size: float, count: int) -> float:
+    """The share of PyTorch's own error that E takes, for an output of `count` elements with RMS error `own`,
+    largest error `largest` and RMS `size`. If the reference rounds to float8, which the truth does not, most
+    of PyTorch's error is that rounding. A kernel repeats it, but makes no larger error, so 16 E are 1.5 times
+    PyTorch's error, and more if few elements make most of the error, since it then varies."""
+    if not draw.trace.rounds_to_float8 or own == 0:
+        return 1.0
+    allowed = FLOAT8_ALLOWED + FLOAT8_SPREAD * largest / own / math.sqrt(max(count, 1))
+    return min(1.0, max(allowed / RMS_FACTOR, FLOAT8_IGNORED * size / own))
+
+
+def least_error(dtype: torch.dtype) -> float:
+    """The lower limit of E as a share of the output's scale: 4u. For 16-bit types u/2, because their
+    kernels compute in float32 and round once; 4u of 16-bit types would accept 8-bit floats. Float8 counts
+    as float16, since its own rounding is left out of errors."""
+    u = roundoff(torch.float16 if float8.is_float8(dtype) else dtype)
+    return 4 * u if u <= roundoff(torch.float32) else u / 2
+
+
+def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[list[float], int]:
+    """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials.
+    E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
+    float32), the least error, and a share of the largest of all these. The returned list then has the
+    second term of each output, the conditioning."""
+    key = json.dumps([init, inputs], sort_keys=True)
+    if key in task.scales:
+        return task.scales[key]
+    sums, draws, i = None, SCALE_DRAWS, 0
+    while i < draws:
+        seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
+        draw, truth = steady_draw(task, seed, init, inputs)
+        reference, perturbed = draw.reference(), draw.truth(Noise(seed))
+        sums = sums or [[0.0] * 9 for _ in reference]
+        for s, r, t, p in zip(sums, reference, truth, perturbed):
+            if r is None or not r.is_floating_point():
+                continue
+            for j, (a, b) in enumerate(((r, t), (p, t), (t, None))):
+                total, count, largest = squares(a, b)
+                s[3 * j] += total
+                s[3 * j + 1] += count
+                s[3 * j + 2] = max(s[3 * j + 2], largest)
+        if i == 0:
+            draws = enough_draws(reference)
+        i += 1
+        report("error scale, draw %d of %d" % (i, draws))
+    scales, conditions = [], []
+    for s, r in zip(sums, reference):
+        if r is None or not r.is_floating_point():
+            scales.append(0.0)
+            conditions.append(0.0)
+            continue
+        own, perturbed, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
+        share, least = float32_share(draw), least_error(r.dtype)
+        perturbed *= share
+        part = own_share(draw, own, s[2], size, r.numel())
+        peak = max(part * s[2], share * s[5], least * s[8])
+        scales.append(max(part * own, perturbed, least * size, peak / PEAK_SHARE))
+        conditions.append(perturbed)
+        if part < 1:
+            task.warn("the reference rounds to float8, which changes the result by a relative %.1g; the "
+                      "tolerance allows %.2g times that" % (own / size if size else math.inf, RMS_FACTOR * part))
+        elif own > 2048 * roundoff(r.dtype) * size and own > perturbed:
+            task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
+                      "tolerance follows it" % (own, own / size if size else math.inf))
+    task.scales[key] = (scales + conditions, draws)
+    return task.scales[key]
+
+
+def enough_draws(outputs: Outputs) -> int:
+    """SCALE_DRAWS, or fewer if the outputs are so large that one draw is a good sample."""
+    sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
+    total = sum(sizes)
+    if not sizes or SCALE_DRAWS * total <= 1 << 24 or min(sizes) < 1 << 11:
+        return SCALE_DRAWS
+    return 1 if total >= 1 << 25 else max(2, -(-(1 << 24) // total))
