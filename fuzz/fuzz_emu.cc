@@ -1,6 +1,7 @@
 // Hostile PTX in the interpreter: input that parses is decoded and run, one block with a small
 // budget. Findings and "unsupported" are fine. Crashes, and accesses outside the kernel's memory,
-// are failures. SPDX-License-Identifier: Apache-2.0
+// are failures.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 #include <memory>

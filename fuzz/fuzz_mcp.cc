@@ -1,5 +1,6 @@
 // Lines of the Model Context Protocol. Each line gives messages or errors, each answer is one line,
-// and a server answers every request once and stops. SPDX-License-Identifier: Apache-2.0
+// and a server answers every request once and stops.
+// SPDX-License-Identifier: Apache-2.0
 #include <string>
 
 #include "base/json.h"

@@ -1,4 +1,5 @@
-// A language model's answer, and its edits of a kernel. SPDX-License-Identifier: Apache-2.0
+// A language model's answer, and its edits of a kernel.
+// SPDX-License-Identifier: Apache-2.0
 #include <string>
 
 #include "evolve/edits.h"

@@ -1,4 +1,5 @@
-// Readers of a candidate's text and of a compiler's output. SPDX-License-Identifier: Apache-2.0
+// Readers of a candidate's text and of a compiler's output.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
 

@@ -1,5 +1,6 @@
 // Streams of answers. The events do not depend on how the bytes are split, and every wire format
-// accepts every event. SPDX-License-Identifier: Apache-2.0
+// accepts every event.
+// SPDX-License-Identifier: Apache-2.0
 #include <string>
 #include <vector>
 

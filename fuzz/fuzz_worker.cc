@@ -1,5 +1,6 @@
 // Lines of the worker protocol, split and malformed. Each line is a message or an Error, and a
-// message that is written again stays the same. SPDX-License-Identifier: Apache-2.0
+// message that is written again stays the same.
+// SPDX-License-Identifier: Apache-2.0
 #include "harness.h"
 #include "serve/lines.h"
 #include "serve/protocol.h"

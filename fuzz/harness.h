@@ -1,6 +1,7 @@
 // Each fuzz program tests one reader of hostile bytes. A fuzz_NAME.cc defines RunOne. CMake builds
 // it with libFuzzer (CUPEL_FUZZ=ON, clang), and with the seeded mutator of smoke_main.cc, which
-// ctest runs. SPDX-License-Identifier: Apache-2.0
+// ctest runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

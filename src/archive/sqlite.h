@@ -1,5 +1,6 @@
 // Owning types for SQLite's C interface: Database, Statement, Transaction. For use in this folder
-// only. SPDX-License-Identifier: Apache-2.0
+// only.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

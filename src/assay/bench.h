@@ -1,5 +1,6 @@
 // Times accepted kernels together with PyTorch's own answers, one setting at a time
-// (docs/measuring.md). SPDX-License-Identifier: Apache-2.0
+// (docs/measuring.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Tested by the end-to-end tests. SPDX-License-Identifier: Apache-2.0
+// Tested by the end-to-end tests.
+// SPDX-License-Identifier: Apache-2.0
 #include "assay/cases.h"
 
 #include <utility>

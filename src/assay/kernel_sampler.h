@@ -1,5 +1,6 @@
 // A kernel that is being timed. Gives every replay a secret, keeps some replays' outputs, and later
-// compares these with a clean re-execution. SPDX-License-Identifier: Apache-2.0
+// compares these with a clean re-execution.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Gathers the provenance for a verdict's record. SPDX-License-Identifier: Apache-2.0
+// Gathers the provenance for a verdict's record.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 // Decides how much of a large plan is emulated: all blocks in one trial if that is affordable, and
-// random samples in the others. SPDX-License-Identifier: Apache-2.0
+// random samples in the others.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

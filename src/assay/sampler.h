@@ -1,5 +1,6 @@
 // Something that can be timed one replay at a time: kernels and baselines share this interface, so
-// that their replays can be interleaved. SPDX-License-Identifier: Apache-2.0
+// that their replays can be interleaved.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

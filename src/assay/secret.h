@@ -1,5 +1,6 @@
 // The secret of a timed replay: input elements that no earlier replay has seen, so that a
-// remembered result is wrong. SPDX-License-Identifier: Apache-2.0
+// remembered result is wrong.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Draws from a Beta distribution, for Thompson sampling. SPDX-License-Identifier: Apache-2.0
+// Draws from a Beta distribution, for Thompson sampling.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/random.h"

@@ -1,4 +1,5 @@
-// Durations in seconds, as records store them. SPDX-License-Identifier: Apache-2.0
+// Durations in seconds, as records store them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

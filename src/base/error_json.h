@@ -1,4 +1,5 @@
-// Errors as JSON, for messages between processes. SPDX-License-Identifier: Apache-2.0
+// Errors as JSON, for messages between processes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,6 @@
 // The compiled part of {fmt} 9 and 10. Debian ships it only as a shared library, but cupel's binary
-// must run on machines that do not have it. SPDX-License-Identifier: Apache-2.0
+// must run on machines that do not have it.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -1,5 +1,6 @@
 // nlohmann::ordered_json behind functions that return values instead of throwing. They also limit
-// the size and nesting of hostile text. SPDX-License-Identifier: Apache-2.0
+// the size and nesting of hostile text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

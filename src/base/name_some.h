@@ -1,4 +1,5 @@
-// Formats a list of names for a sentence. SPDX-License-Identifier: Apache-2.0
+// Formats a list of names for a sentence.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

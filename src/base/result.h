@@ -1,6 +1,7 @@
 // Errors as values. An `Error` means that cupel itself could not do its work (a missing tool, a
 // broken file, a full disk). A candidate's failure is not an `Error` but data (see
-// record/outcome.h, judge/verdict.h). SPDX-License-Identifier: Apache-2.0
+// record/outcome.h, judge/verdict.h).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Suggestions for misspelled names. SPDX-License-Identifier: Apache-2.0
+// Suggestions for misspelled names.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Small helpers for ASCII text. SPDX-License-Identifier: Apache-2.0
+// Small helpers for ASCII text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

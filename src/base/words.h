@@ -1,5 +1,6 @@
 // Splits a command line into words like a shell, but without running one. It supports quotes and
-// backslashes, but not variables, patterns or redirections. SPDX-License-Identifier: Apache-2.0
+// backslashes, but not variables, patterns or redirections.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

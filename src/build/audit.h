@@ -1,6 +1,7 @@
 // The audit of a built candidate: what its shared object needs from the system, and properties that
 // compilers do not produce from honest code. It rejects early and names the cause. It is not a
-// protection; the sandbox is (docs/trust.md). SPDX-License-Identifier: Apache-2.0
+// protection; the sandbox is (docs/trust.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

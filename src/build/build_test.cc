@@ -1,5 +1,6 @@
 // Real builds with nvcc in the sandbox. They use a module header of their own, so that they do not
-// depend on shim/. Skipped without a CUDA toolkit. SPDX-License-Identifier: Apache-2.0
+// depend on shim/. Skipped without a CUDA toolkit.
+// SPDX-License-Identifier: Apache-2.0
 #include "build/build.h"
 
 #include <gmock/gmock.h>

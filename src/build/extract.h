@@ -1,5 +1,6 @@
 // Converts Python answers with load_inline to .cu files. extract.py analyses their text without
-// running it. SPDX-License-Identifier: Apache-2.0
+// running it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

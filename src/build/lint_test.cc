@@ -1,4 +1,5 @@
-// Skipped without clang-tidy or the CUDA toolkit. SPDX-License-Identifier: Apache-2.0
+// Skipped without clang-tidy or the CUDA toolkit.
+// SPDX-License-Identifier: Apache-2.0
 #include "build/lint.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // The child processes of `cupel confirm` (oracle/confirm.py). The kernel's PyTorch extension is
 // hostile code, so it runs in the tightest sandbox in which CUDA starts. PyTorch's own answers run
-// in a separate process. SPDX-License-Identifier: Apache-2.0
+// in a separate process.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

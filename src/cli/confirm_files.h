@@ -1,5 +1,6 @@
 // The files exchanged with a kernel that runs as a PyTorch extension: a case's arguments, and the
-// results, which are judged here. SPDX-License-Identifier: Apache-2.0
+// results, which are judged here.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // Tests the child processes of `cupel confirm` without a GPU. A Python module replaces the
-// extension, and the CPU is the device. SPDX-License-Identifier: Apache-2.0
+// extension, and the CPU is the device.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// A record of `cupel confirm` as text. SPDX-License-Identifier: Apache-2.0
+// A record of `cupel confirm` as text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

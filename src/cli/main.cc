@@ -1,6 +1,7 @@
 // The program's entry. The recorder, a sandboxed child process, is this same program, because it
 // must contain the stand-in CUDA runtime that a candidate's host code links against. The GPU worker
-// is this program too. SPDX-License-Identifier: Apache-2.0
+// is this program too.
+// SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <csignal>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Shortens long documents for language models. SPDX-License-Identifier: Apache-2.0
+// Shortens long documents for language models.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>

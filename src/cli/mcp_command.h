@@ -1,4 +1,5 @@
-// A tool of the MCP server that runs a command of cupel. SPDX-License-Identifier: Apache-2.0
+// A tool of the MCP server that runs a command of cupel.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>

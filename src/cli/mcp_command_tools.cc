@@ -1,4 +1,5 @@
-// The tools of the MCP server that run commands of cupel. SPDX-License-Identifier: Apache-2.0
+// The tools of the MCP server that run commands of cupel.
+// SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <span>
 #include <utility>

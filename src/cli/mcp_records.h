@@ -1,5 +1,6 @@
 // The folders in which an MCP server stores the inputs and results of its calls. Each has a number,
-// with which later calls can request more of it. SPDX-License-Identifier: Apache-2.0
+// with which later calls can request more of it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // The tool `review`: language models review a kernel. The server's command line names the models,
-// not the call. SPDX-License-Identifier: Apache-2.0
+// not the call.
+// SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <mutex>
 #include <utility>

@@ -1,4 +1,5 @@
-// Tasks as tools and as resources. SPDX-License-Identifier: Apache-2.0
+// Tasks as tools and as resources.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

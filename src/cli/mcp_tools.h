@@ -1,5 +1,6 @@
 // The tools of `cupel mcp`. Commands that judge run as child processes. The server itself reads
-// tasks and runs. SPDX-License-Identifier: Apache-2.0
+// tasks and runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // The configuration of a run of `cupel optimize` as its archive stores it: everything that a resume
-// or a replay needs. SPDX-License-Identifier: Apache-2.0
+// or a replay needs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

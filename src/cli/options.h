@@ -1,5 +1,6 @@
 // The command line as data. Only options*.cc and option_groups.cc include CLI11, which is a heavy
-// header. SPDX-License-Identifier: Apache-2.0
+// header.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Reserves standard output for a protocol. SPDX-License-Identifier: Apache-2.0
+// Reserves standard output for a protocol.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// `cupel review`: language models review a kernel. SPDX-License-Identifier: Apache-2.0
+// `cupel review`: language models review a kernel.
+// SPDX-License-Identifier: Apache-2.0
 #include "review/review.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// `cupel suite report`, `merge` and `compare`. SPDX-License-Identifier: Apache-2.0
+// `cupel suite report`, `merge` and `compare`.
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/suite_report.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // `cupel task filter`: checks whether tasks are suitable for judging kernels. This header has the
 // results as data. task_filter_text.cc formats them, task_filter_json.cc writes them, and
-// task_files.cc finds the tasks of a folder. SPDX-License-Identifier: Apache-2.0
+// task_files.cc finds the tasks of a folder.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The JSON of `cupel task filter` (docs/formats/filter.md). SPDX-License-Identifier: Apache-2.0
+// The JSON of `cupel task filter` (docs/formats/filter.md).
+// SPDX-License-Identifier: Apache-2.0
 #include "base/version.h"
 #include "cli/task_filter.h"
 

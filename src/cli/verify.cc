@@ -1,5 +1,6 @@
 // `cupel verify`: verifies a record of a verdict. Checks its digest and its hashes, then judges the
-// kernel again from the recorded seeds. SPDX-License-Identifier: Apache-2.0
+// kernel again from the recorded seeds.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The results of `cupel verify` as text and as JSON. SPDX-License-Identifier: Apache-2.0
+// The results of `cupel verify` as text and as JSON.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

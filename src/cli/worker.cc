@@ -1,5 +1,6 @@
 // `cupel worker`: judges kernels for the coordinator that started it, over standard input and
-// output (docs/formats/worker.md). SPDX-License-Identifier: Apache-2.0
+// output (docs/formats/worker.md).
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/worker.h"
 
 #include <fmt/format.h>

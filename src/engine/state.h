@@ -1,6 +1,7 @@
 // What a call of a kernel leaves behind for the next one: values in the module's __device__
 // variables, and in memory that is not rewritten (workspaces that host code keeps, and memory that
-// an allocator reuses). SPDX-License-Identifier: Apache-2.0
+// an allocator reuses).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Splits CUDA source into tokens, without a compiler. SPDX-License-Identifier: Apache-2.0
+// Splits CUDA source into tokens, without a compiler.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

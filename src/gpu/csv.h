@@ -1,5 +1,6 @@
 // A reader of comma-separated values (RFC 4180) for the output of other programs. All sizes are
-// limited. SPDX-License-Identifier: Apache-2.0
+// limited.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Messages about timing between cupel and its GPU worker survive a round trip, and invalid ones are
-// rejected. SPDX-License-Identifier: Apache-2.0
+// rejected.
+// SPDX-License-Identifier: Apache-2.0
 #include "gpu/timing_protocol.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// An engine's counters as JSON (docs/formats/verdict.md). SPDX-License-Identifier: Apache-2.0
+// An engine's counters as JSON (docs/formats/verdict.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/json.h"

@@ -1,5 +1,6 @@
 // Makes a decision with reasons from setting reports. Causes (the engine's findings) come before
-// effects (wrong numbers), each once. SPDX-License-Identifier: Apache-2.0
+// effects (wrong numbers), each once.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // What a verdict can say beyond "within tolerance", for each output: on how many inputs it was
 // equal in exact arithmetic, bit-equal on small integers, and the same in other orders; and why
-// this could not be established (docs/judging.md). SPDX-License-Identifier: Apache-2.0
+// this could not be established (docs/judging.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

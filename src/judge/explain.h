@@ -1,5 +1,6 @@
 // Explains in a few words what is probably wrong with an output, if a pattern over the whole tensor
-// shows it. SPDX-License-Identifier: Apache-2.0
+// shows it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

@@ -1,6 +1,7 @@
 // The record of a verdict as evidence: its digest, the parts that `cupel verify` needs to judge
 // again, and the differences from a second verdict. Records come from outside, so everything in
-// them is checked. SPDX-License-Identifier: Apache-2.0
+// them is checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

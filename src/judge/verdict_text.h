@@ -1,5 +1,6 @@
 // A verdict for people: the decision, why, where, how close to the limits, and what was not
-// checked. Short if the kernel is accepted. SPDX-License-Identifier: Apache-2.0
+// checked. Short if the kernel is accepted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Creates clients from the specs of models. SPDX-License-Identifier: Apache-2.0
+// Creates clients from the specs of models.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Providers for web services: a wire format over HTTP. SPDX-License-Identifier: Apache-2.0
+// Providers for web services: a wire format over HTTP.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

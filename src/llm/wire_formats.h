@@ -1,4 +1,5 @@
-// The classes behind WireOf. SPDX-License-Identifier: Apache-2.0
+// The classes behind WireOf.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "llm/wire.h"

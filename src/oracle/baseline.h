@@ -1,7 +1,8 @@
 // Baselines: PyTorch's own implementations of a task (eager, torch.compile), timed on the GPU with
 // the protocol of cupel's GPU worker: a CUDA graph of [flush of L2][event][the call][event], one
 // replay per sample. A separate Python child (baseline.py) owns the GPU context. It draws inputs as
-// the oracle does. SPDX-License-Identifier: Apache-2.0
+// the oracle does.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

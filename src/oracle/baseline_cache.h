@@ -1,5 +1,6 @@
 // Caches baseline times of earlier measurements, for orientation only: `bench` measures again. One
-// JSON file of limited size, safe for several cupel processes. SPDX-License-Identifier: Apache-2.0
+// JSON file of limited size, safe for several cupel processes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The state that an Oracle's streams share: the interpreter, the child, the pool, and the pending
-// requests. SPDX-License-Identifier: Apache-2.0
+// requests.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // The environment of Python children: our own environment, since they run the user's PyTorch, plus
-// settings for speed. SPDX-License-Identifier: Apache-2.0
+// settings for speed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

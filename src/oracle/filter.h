@@ -1,6 +1,7 @@
 // The filter measures a task's quality. A separate Python child (filter.py) runs the reference with
 // several seeds. It also changes weights and inputs one by one, and leaves out operations one by
-// one. filter_checks.h judges the numbers. SPDX-License-Identifier: Apache-2.0
+// one. filter_checks.h judges the numbers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,7 @@
 // Judges a task's measures with robust-kbench's six checks and cupel's own ablation checks. Each of
 // the six uses the published absolute threshold and cupel's threshold, which is relative to the
-// output's scale. docs/formats/filter.md describes each. SPDX-License-Identifier: Apache-2.0
+// output's scale. docs/formats/filter.md describes each.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // Parts of filter_checks.cc: helpers to build a check, and all checks except robust-kbench's
-// numeric ones. SPDX-License-Identifier: Apache-2.0
+// numeric ones.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

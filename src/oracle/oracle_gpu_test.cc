@@ -1,5 +1,6 @@
 // Compares the truth of large cases computed on a real GPU with the CPU's. Reported as skipped
-// without a GPU or without a PyTorch that can use it. SPDX-License-Identifier: Apache-2.0
+// without a GPU or without a PyTorch that can use it.
+// SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Finds a Python that has PyTorch, without starting PyTorch. The result is cached with the stamps
 // of the files that it depends on. A check whose cases are all in the pool therefore starts no
-// Python. SPDX-License-Identifier: Apache-2.0
+// Python.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

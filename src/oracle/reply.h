@@ -1,5 +1,6 @@
 // Helpers to read replies of PyTorch's children. The task's code runs in those processes, so the
-// readers limit and validate every reply. SPDX-License-Identifier: Apache-2.0
+// readers limit and validate every reply.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

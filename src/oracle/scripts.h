@@ -1,4 +1,5 @@
-// Identifies the Python code of the oracle's children. SPDX-License-Identifier: Apache-2.0
+// Identifies the Python code of the oracle's children.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // The client side of oracle.py: starts the child, sends requests, receives replies. It owns private
-// folders for case files and deletes them at the end. SPDX-License-Identifier: Apache-2.0
+// folders for case files and deletes them at the end.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

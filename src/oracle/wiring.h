@@ -1,5 +1,6 @@
 // Finds how a task's functions are called, so that an operator can replace them. Asks wiring.py, a
-// child with the user's PyTorch. SPDX-License-Identifier: Apache-2.0
+// child with the user's PyTorch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

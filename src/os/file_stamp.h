@@ -1,4 +1,5 @@
-// Detects that a file has been replaced or changed. SPDX-License-Identifier: Apache-2.0
+// Detects that a file has been replaced or changed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

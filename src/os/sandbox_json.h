@@ -1,4 +1,5 @@
-// Which parts of a sandbox were in force, as JSON for records. SPDX-License-Identifier: Apache-2.0
+// Which parts of a sandbox were in force, as JSON for records.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

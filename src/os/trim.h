@@ -1,4 +1,5 @@
-// Keeps a file cache within its size limit. SPDX-License-Identifier: Apache-2.0
+// Keeps a file cache within its size limit.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

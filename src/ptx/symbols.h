@@ -1,6 +1,7 @@
 // Names in scope during parsing. Scopes nest (module, function, blocks of inline assembly and of
 // calls), and the innermost declaration takes precedence. The IR is flat, so a name that a nested
-// scope declares again gets a new, unique name. SPDX-License-Identifier: Apache-2.0
+// scope declares again gets a new, unique name.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The candidate's shared object inside the recorder child: loads it, calls it, and checks that its
-// plans are pure. SPDX-License-Identifier: Apache-2.0
+// plans are pure.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <deque>

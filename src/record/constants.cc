@@ -1,7 +1,8 @@
 // Lazy set-up of constant memory: a candidate may copy a table to a __constant__ variable in its
 // first call only. No kernel can change the table, so each later plan repeats the copy and is
 // complete by itself. Variables that kernels can write, and workspaces, are not restored: their
-// contents are state. SPDX-License-Identifier: Apache-2.0
+// contents are state.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
 

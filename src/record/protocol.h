@@ -1,5 +1,6 @@
 // The messages between parent and recorder child, as JSON in channel frames. The child trusts the
-// parent. The parent validates everything that the child sends. SPDX-License-Identifier: Apache-2.0
+// parent. The parent validates everything that the child sends.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // How the recorder child ends a recording early: it sends the refusal and exits, without returning
-// to the candidate's code. SPDX-License-Identifier: Apache-2.0
+// to the candidate's code.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,7 @@
 // The state of the recorder child, which the stand-in runtime's functions share. One per process
 // (CurrentSession()), because the C functions that candidates call have no context parameter.
-// Single-threaded: the sandbox allows no second thread. SPDX-License-Identifier: Apache-2.0
+// Single-threaded: the sandbox allows no second thread.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Finds the symbols that a candidate's shared object needs and this process lacks. Runs before the
-// object is loaded, because dlopen names only the first one. SPDX-License-Identifier: Apache-2.0
+// object is loaded, because dlopen names only the first one.
+// SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // "cupel.bench/1" (docs/formats/bench.md) of one kernel, assembled from measurements of single
-// settings. SPDX-License-Identifier: Apache-2.0
+// settings.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Estimates the remaining time of a suite. The times of items differ by a factor of a hundred, so
 // an average over few items says little. An item's estimate is the mean of its problem's other
-// kernels. SPDX-License-Identifier: Apache-2.0
+// kernels.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
 // Reads untrusted JSON that may lack any member. A member of an unexpected type is treated as
-// missing. Texts are cut to a maximal length. SPDX-License-Identifier: Apache-2.0
+// missing. Texts are cut to a maximal length.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Describes for users what a run minimises. SPDX-License-Identifier: Apache-2.0
+// Describes for users what a run minimises.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

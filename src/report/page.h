@@ -1,5 +1,6 @@
 // Makes one self-contained HTML page from data and the code that shows it. The page fetches
-// nothing, which its own Content-Security-Policy enforces. SPDX-License-Identifier: Apache-2.0
+// nothing, which its own Content-Security-Policy enforces.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // The parts of the pages, embedded at build time (page/, cmake/embed.cmake): first the shared
-// parts, then those of each page. SPDX-License-Identifier: Apache-2.0
+// parts, then those of each page.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace cupel::report {

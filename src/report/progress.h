@@ -1,6 +1,7 @@
 // Shows the progress of long work. On a terminal this is one line, redrawn in place at most ten
 // times a second and erased at the end; it never wraps. Otherwise (a log, a pipe) it prints a plain
-// line every few seconds. SPDX-License-Identifier: Apache-2.0
+// line every few seconds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// The candidates of a run with their outcomes and reasons. SPDX-License-Identifier: Apache-2.0
+// The candidates of a run with their outcomes and reasons.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

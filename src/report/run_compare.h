@@ -1,6 +1,7 @@
 // Compares runs, for example of an ablation: how their configurations differ, and the result and
 // cost of each. Runs that differ only in their seed are one configuration, reported by median and
-// range. SPDX-License-Identifier: Apache-2.0
+// range.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A comparison of runs as JSON, as text and as a page. SPDX-License-Identifier: Apache-2.0
+// A comparison of runs as JSON, as text and as a page.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

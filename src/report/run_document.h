@@ -1,4 +1,5 @@
-// A run as JSON: "cupel.run/1" (docs/formats/run.md). SPDX-License-Identifier: Apache-2.0
+// A run as JSON: "cupel.run/1" (docs/formats/run.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/json.h"

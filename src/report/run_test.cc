@@ -1,4 +1,5 @@
-// Reports of a run match its archive. SPDX-License-Identifier: Apache-2.0
+// Reports of a run match its archive.
+// SPDX-License-Identifier: Apache-2.0
 #include "report/run.h"
 
 #include <gmock/gmock.h>

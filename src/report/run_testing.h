@@ -1,5 +1,6 @@
 // A generated run for tests: 41 candidates in six generations, with every outcome, questions to
-// models, votes, costs and hostile texts. SPDX-License-Identifier: Apache-2.0
+// models, votes, costs and hostile texts.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Formats a run for the terminal. SPDX-License-Identifier: Apache-2.0
+// Formats a run for the terminal.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // The results of a suite as data, read from JSON "cupel.suite/1" (docs/formats/suite.md). Scores,
-// tables, pages and comparisons are all made from this. SPDX-License-Identifier: Apache-2.0
+// tables, pages and comparisons are all made from this.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

@@ -1,7 +1,8 @@
 // Compares two runs of a suite: faster, slower, broken, fixed. The runs were not timed together, so
 // a difference must meet two conditions. It must be larger than the change of PyTorch itself, which
 // is the same in both runs. And it must be significant in a Mann-Whitney test with Holm's
-// correction for all comparisons. SPDX-License-Identifier: Apache-2.0
+// correction for all comparisons.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "report/suite.h"

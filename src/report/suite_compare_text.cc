@@ -1,4 +1,5 @@
-// Writes a comparison as JSON and as text. SPDX-License-Identifier: Apache-2.0
+// Writes a comparison as JSON and as text.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

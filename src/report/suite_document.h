@@ -1,5 +1,6 @@
 // Writes the results of a suite, from its store, as one JSON document, "cupel.suite/1"
-// (docs/formats/suite.md). SPDX-License-Identifier: Apache-2.0
+// (docs/formats/suite.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "archive/suite_store.h"

@@ -1,5 +1,6 @@
 // Merges several results of one suite. A suite may be judged in pieces, on several machines, or
-// some of its kernels may be judged again. SPDX-License-Identifier: Apache-2.0
+// some of its kernels may be judged again.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Builds suites for tests. SPDX-License-Identifier: Apache-2.0
+// Builds suites for tests.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Helpers for text on terminals. SPDX-License-Identifier: Apache-2.0
+// Helpers for text on terminals.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

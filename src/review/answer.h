@@ -1,4 +1,5 @@
-// The strict format of a reviewer's answer. SPDX-License-Identifier: Apache-2.0
+// The strict format of a reviewer's answer.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

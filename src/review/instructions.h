@@ -1,4 +1,5 @@
-// The instructions for the verifiers. SPDX-License-Identifier: Apache-2.0
+// The instructions for the verifiers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

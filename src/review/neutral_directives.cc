@@ -1,4 +1,5 @@
-// The part of Neutraliser for preprocessor directives. SPDX-License-Identifier: Apache-2.0
+// The part of Neutraliser for preprocessor directives.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,4 +1,5 @@
-// The prompts for reviewers. SPDX-License-Identifier: Apache-2.0
+// The prompts for reviewers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Measures how well verdicts agree with labels. SPDX-License-Identifier: Apache-2.0
+// Measures how well verdicts agree with labels.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

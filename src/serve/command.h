@@ -1,4 +1,5 @@
-// Command lines as people write them, without a shell. SPDX-License-Identifier: Apache-2.0
+// Command lines as people write them, without a shell.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // A worker for tests: the real protocol code, with a judge that does what the kernel's text says,
-// and ways to break the protocol. SPDX-License-Identifier: Apache-2.0
+// and ways to break the protocol.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <csignal>

@@ -1,4 +1,5 @@
-// The work items of a worker pool, and their outcomes. SPDX-License-Identifier: Apache-2.0
+// The work items of a worker pool, and their outcomes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

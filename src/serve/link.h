@@ -1,5 +1,6 @@
 // The coordinator's connection to one worker process: starts the process, moves lines without
-// blocking, and detects when the worker has ended or is broken. SPDX-License-Identifier: Apache-2.0
+// blocking, and detects when the worker has ended or is broken.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

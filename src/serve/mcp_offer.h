@@ -1,5 +1,6 @@
 // What an MCP server offers: tools and readable texts. The program fills it in; the server only
-// implements the protocol. SPDX-License-Identifier: Apache-2.0
+// implements the protocol.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // The part of JSON Schema that describes the arguments of our tools: type, enum, properties,
 // required, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
-// maximum. SPDX-License-Identifier: Apache-2.0
+// maximum.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>

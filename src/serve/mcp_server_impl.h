@@ -1,4 +1,5 @@
-// The parts of a running McpServer. SPDX-License-Identifier: Apache-2.0
+// The parts of a running McpServer.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>

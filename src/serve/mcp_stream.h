@@ -1,5 +1,6 @@
 // The stdio transport of MCP: passes lines from a descriptor to a server until the client closes
-// it. SPDX-License-Identifier: Apache-2.0
+// it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/result.h"

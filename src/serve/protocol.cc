@@ -1,4 +1,5 @@
-// The messages that workers send. SPDX-License-Identifier: Apache-2.0
+// The messages that workers send.
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/protocol.h"
 
 #include <fmt/format.h>

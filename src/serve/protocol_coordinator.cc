@@ -1,4 +1,5 @@
-// The messages that the coordinator sends. SPDX-License-Identifier: Apache-2.0
+// The messages that the coordinator sends.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "base/hash.h"

@@ -1,5 +1,6 @@
 // An oracle for workers without PyTorch: it requests cases from the coordinator. The answers are
-// hashes; files that the node does not have yet are fetched. SPDX-License-Identifier: Apache-2.0
+// hashes; files that the node does not have yet are fetched.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// A task's files, sent to workers by content. SPDX-License-Identifier: Apache-2.0
+// A task's files, sent to workers by content.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

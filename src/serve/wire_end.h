@@ -1,6 +1,7 @@
 // The worker's side of the connection. One thread reads the coordinator's messages, another sends
 // heartbeats, and the judging thread sends and receives. When the coordinator ends or says bye, the
-// whole process is asked to end, and killed if it does not. SPDX-License-Identifier: Apache-2.0
+// whole process is asked to end, and killed if it does not.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

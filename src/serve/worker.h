@@ -1,6 +1,7 @@
 // A worker: sends its identity, prepares as the coordinator's setup says, and judges one item at a
 // time until the coordinator ends. It handles the protocol and the files; the program supplies the
-// Judge. SPDX-License-Identifier: Apache-2.0
+// Judge.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // A slot of a worker pool: the command that starts its workers, its current worker, and the work
-// given to it. SPDX-License-Identifier: Apache-2.0
+// given to it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Tests when a table may say "faster". SPDX-License-Identifier: Apache-2.0
+// Tests when a table may say "faster".
+// SPDX-License-Identifier: Apache-2.0
 #include "stats/difference.h"
 
 #include <gtest/gtest.h>

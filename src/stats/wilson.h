@@ -1,5 +1,6 @@
 // Wilson's score interval of a proportion (E. B. Wilson, JASA 1927). Unlike the usual interval it
-// is accurate for few samples and near 0 and 1. SPDX-License-Identifier: Apache-2.0
+// is accurate for few samples and near 0 and 1.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The settings of a task folder: products of the lists in config_forward.json /
-// config_backward.json. SPDX-License-Identifier: Apache-2.0
+// config_backward.json.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // Tasks and their settings: readers of robust-kbench's folder format, of KernelBench problem files,
-// and of our task.json. Only oracle/ runs Python. SPDX-License-Identifier: Apache-2.0
+// and of our task.json. Only oracle/ runs Python.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,8 @@
 // 500 malformed inputs of each kind, for the reader of that kind. The test changes good files at
 // random (with a fixed seed) until the reader has rejected 500. Each error must have a message that
 // a terminal can show. Files that are still valid after a change do not count. Crashes end the
-// test, and with CUPEL_SANITIZE so do sanitizer reports. SPDX-License-Identifier: Apache-2.0
+// test, and with CUPEL_SANITIZE so do sanitizer reports.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // f32 and f64 arithmetic that PTX defines bit for bit, and f16 and bf16 arithmetic, which is the
 // same with other formats. NaN results are the format's canonical NaN. Only f32 and the 16-bit
-// formats guarantee that, and comparisons allow for it. SPDX-License-Identifier: Apache-2.0
+// formats guarantee that, and comparisons allow for it.
+// SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
 
 namespace cupel::reference {

@@ -1,5 +1,6 @@
 // Attacks from inside the sandbox (hostile.c, traps.cc). Each must fail, or leave nothing behind,
-// for any user that runs the tests. SPDX-License-Identifier: Apache-2.0
+// for any user that runs the tests.
+// SPDX-License-Identifier: Apache-2.0
 #include "os/sandbox.h"
 
 #include <fcntl.h>

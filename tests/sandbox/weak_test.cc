@@ -1,6 +1,7 @@
 // The sandbox on Linux kernels that lack a protection. Each test runs in its own process, in which
 // a filter refuses the system calls that such a kernel lacks. The remaining protections must be
-// enough, or untrusted code must not start. SPDX-License-Identifier: Apache-2.0
+// enough, or untrusted code must not start.
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>

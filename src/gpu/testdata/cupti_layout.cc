@@ -1,5 +1,6 @@
 // Compares the assumptions of gpu/cupti.cc with the toolkit's headers, if there are any. Compiled,
-// never run. SPDX-License-Identifier: Apache-2.0
+// never run.
+// SPDX-License-Identifier: Apache-2.0
 #if __has_include(<cupti_activity.h>)
 #include <cupti_activity.h>
 
