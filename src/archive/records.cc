@@ -1,18 +1,14 @@
 // The run itself and the append-only records: samples, costs, events.
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <cmath>
 
 #include "archive/impl.h"
+#include "base/parse_number.h"
 
 namespace cupel::archive {
 namespace {
 
-uint64_t ParseSeed(std::string_view text) {
-  uint64_t seed = 0;
-  std::from_chars(text.data(), text.data() + text.size(), seed);
-  return seed;
-}
+uint64_t ParseSeed(std::string_view text) { return ParseNumber<uint64_t>(text).value_or(0); }
 
 }  // namespace
 

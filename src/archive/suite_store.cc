@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 
 #include "archive/file.h"
 #include "archive/impl.h"
 #include "archive/suite_schema.h"
+#include "base/parse_number.h"
 
 namespace cupel::archive {
 
@@ -118,9 +118,9 @@ Result<SuiteInfo> SuiteStore::Info() const {
                                      "created_ms, updated_ms FROM suites"));
   TRY_ASSIGN(const bool row, select.Next());
   SuiteInfo info;
-  const std::string seed = row ? select.Text(2) : "";
-  const auto [rest, error] = std::from_chars(seed.data(), seed.data() + seed.size(), info.seed);
-  if (!row || error != std::errc() || rest != seed.data() + seed.size()) {
+  const auto seed = ParseNumber<uint64_t>(row ? select.Text(2) : "");
+  info.seed = seed.value_or(0);
+  if (!seed) {
     return Fail(ErrorCode::kIo,
                 fmt::format("{} is damaged: the description of the run is missing or invalid",
                             impl_->database.file().string()),

@@ -5,11 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include "base/hash.h"
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "build/source_scan.h"
 #include "os/fd.h"
@@ -31,15 +31,6 @@ std::string_view Next(std::string_view& rest, char separator) {
   const std::string_view part = rest.substr(0, at);
   rest.remove_prefix(std::min(at + 1, rest.size()));
   return part;
-}
-
-std::optional<int64_t> Integer(std::string_view text) {
-  int64_t number = 0;
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  const auto [rest, error] = std::from_chars(begin, end, number);
-  if (text.empty() || error != std::errc() || rest != end) return std::nullopt;
-  return number;
 }
 
 /// True if `text` may be a name or a value.
@@ -83,14 +74,15 @@ bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
     if (!IsWord(value)) return false;
     const size_t dots = value.find("..");
     if (dots == std::string_view::npos) {
-      if (const auto number = Integer(value)) {
+      if (const auto number = ParseNumber<int64_t>(value)) {
         condition.ranges.emplace_back(*number, *number);
       } else {
         condition.words.emplace_back(value);
       }
       continue;
     }
-    const auto first = Integer(value.substr(0, dots)), last = Integer(value.substr(dots + 2));
+    const auto first = ParseNumber<int64_t>(value.substr(0, dots)),
+               last = ParseNumber<int64_t>(value.substr(dots + 2));
     if (!first || !last || *first > *last) return false;
     condition.ranges.emplace_back(*first, *last);
   }

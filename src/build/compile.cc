@@ -2,7 +2,6 @@
 #include "build/compile.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,11 +10,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
-#include <sstream>
 #include <utility>
 
 #include "build/steps.h"
 #include "os/process.h"
+#include "os/programs.h"
 #include "os/run_until.h"
 
 namespace cupel::build {
@@ -133,12 +132,8 @@ class Runner {
   /// execve(2) needs a path. The child sees the same paths.
   Result<std::string> Locate(const std::string& program) const {
     if (program.find('/') != std::string::npos) return program;
-    std::istringstream path(environment_.at("PATH"));
-    for (std::string folder; std::getline(path, folder, ':');) {
-      const fs::path candidate = fs::path(folder) / program;
-      if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0)
-        return candidate.string();
-    }
+    const auto found = os::FindProgram(program, os::FoldersOf(environment_.at("PATH")));
+    if (found) return found->string();
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("{}, which nvcc needs, was not found", program),
                 "install g++ (`cupel doctor` shows how on this machine)");

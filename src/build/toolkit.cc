@@ -2,48 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <sstream>
 
 #include "base/json.h"
 #include "build/build.h"
 #include "os/fd.h"
 #include "os/process.h"
+#include "os/programs.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-bool Runs(const fs::path& path) {
-  return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path);
-}
-
 Result<fs::path> FindNvcc() {
-  if (fs::path named = Variable("CUPEL_NVCC"); !named.empty()) {
-    if (Runs(named)) return named;
-    return Fail(ErrorCode::kEnvironment,
-                fmt::format("CUPEL_NVCC is {}, which is not a program", named.string()),
-                "set it to the path of nvcc, or unset it");
+  os::Tool tool{
+      "CUPEL_NVCC",
+      "nvcc",
+      {},
+      {ErrorCode::kEnvironment, "nvcc was not found",
+       "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set CUPEL_NVCC "
+       "to the path of nvcc"}};
+  if (const fs::path home = os::Variable("CUDA_HOME"); home.is_absolute()) {
+    tool.folders.push_back(home / "bin");
   }
-  std::vector<fs::path> folders;
-  if (const fs::path home = Variable("CUDA_HOME"); !home.empty()) folders.push_back(home / "bin");
-  std::istringstream path(Variable("PATH").string());
-  for (std::string folder; std::getline(path, folder, ':');) folders.emplace_back(folder);
-  folders.emplace_back("/usr/local/cuda/bin");
-  for (const fs::path& folder : folders) {
-    if (folder.is_absolute() && Runs(folder / "nvcc")) return folder / "nvcc";
+  for (fs::path& folder : os::FoldersOf(os::Variable("PATH"))) {
+    tool.folders.push_back(std::move(folder));
   }
-  return Fail(
-      ErrorCode::kEnvironment, "nvcc was not found",
-      "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set CUPEL_NVCC "
-      "to the path of nvcc");
+  tool.folders.emplace_back("/usr/local/cuda/bin");
+  return os::FindTool(tool);
 }
 
 /// The version in version.json, which NVIDIA's packages have had since CUDA 11.

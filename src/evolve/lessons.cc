@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "build/build.h"
@@ -52,11 +52,7 @@ std::string BaseName(const std::string& path) {
 /// N of "FILE:N" for the kernel's own file.
 std::optional<int> LineOf(const std::string& where, const std::string& file) {
   if (file.empty() || !where.starts_with(file + ":")) return std::nullopt;
-  int line = 0;
-  const char* end = where.data() + where.size();
-  const auto [rest, error] = std::from_chars(where.data() + file.size() + 1, end, line);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return line;
+  return ParseNumber<int>(std::string_view(where).substr(file.size() + 1));
 }
 
 /// Replaces "kernel.cu:12" by "line 12": the author does not know the file name.

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "evolve/tokens.h"
 
@@ -24,10 +24,7 @@ std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
     return std::nullopt;
   }
   if (digits > 1 && text[0] == '0') return std::nullopt;
-  const std::string_view number = text.substr(0, digits);
-  int64_t value = 0;
-  std::from_chars(number.data(), number.data() + number.size(), value);
-  return value;
+  return ParseNumber<int64_t>(text.substr(0, digits));
 }
 
 bool IsIntegerType(std::string_view word) {

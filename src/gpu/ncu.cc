@@ -3,16 +3,14 @@
 #include "gpu/ncu.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <sstream>
 #include <utility>
 
 #include "gpu/copy_kernel.h"
 #include "os/process.h"
+#include "os/programs.h"
 
 namespace cupel::gpu {
 namespace {
@@ -68,16 +66,6 @@ constexpr KnownError kKnownErrors[] = {
      "end it (DCGM, another profiler)"},
     {"No kernels were profiled", "Nsight Compute recorded no kernel", ""},
 };
-
-bool Runs(const fs::path& path) {
-  std::error_code ignored;
-  return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path, ignored);
-}
-
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 /// Adds `below` in every subfolder of `folder` that starts with `prefix`, newest version first.
 void AddNewest(const fs::path& folder, std::string_view prefix, const fs::path& below,
@@ -158,28 +146,18 @@ Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char
 }  // namespace
 
 Result<fs::path> FindNcu() {
-  if (fs::path named = Variable("CUPEL_NCU"); !named.empty()) {
-    if (Runs(named)) return named;
-    return Fail(ErrorCode::kEnvironment,
-                fmt::format("CUPEL_NCU is {}, which is not a program", named.string()),
-                "set it to the path of ncu, or unset it");
+  os::Tool tool{"CUPEL_NCU",
+                "ncu",
+                os::FoldersOf(os::Variable("PATH")),
+                {ErrorCode::kEnvironment, "Nsight Compute (ncu) was not found",
+                 "install nsight-compute, or set CUPEL_NCU to the path of ncu"}};
+  if (const fs::path home = os::Variable("CUDA_HOME"); !home.empty()) {
+    tool.folders.push_back(home / "bin");
   }
-  std::vector<fs::path> paths;
-  std::istringstream path(Variable("PATH"));
-  for (std::string folder; std::getline(path, folder, ':');) {
-    if (fs::path(folder).is_absolute()) paths.push_back(fs::path(folder) / "ncu");
-  }
-  if (const fs::path home = Variable("CUDA_HOME"); !home.empty()) {
-    paths.push_back(home / "bin/ncu");
-  }
-  paths.emplace_back("/usr/local/cuda/bin/ncu");
-  AddNewest("/usr/local", "cuda-", "bin/ncu", &paths);
-  AddNewest("/opt/nvidia/nsight-compute", "", "ncu", &paths);
-  for (const fs::path& candidate : paths) {
-    if (Runs(candidate)) return candidate;
-  }
-  return Fail(ErrorCode::kEnvironment, "Nsight Compute (ncu) was not found",
-              "install nsight-compute, or set CUPEL_NCU to the path of ncu");
+  tool.folders.emplace_back("/usr/local/cuda/bin");
+  AddNewest("/usr/local", "cuda-", "bin", &tool.folders);
+  AddNewest("/opt/nvidia/nsight-compute", "", "", &tool.folders);
+  return os::FindTool(tool);
 }
 
 Error NcuErrorIn(std::string_view printed) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "gpu/csv.h"
 
 namespace cupel::gpu {
@@ -20,10 +21,8 @@ constexpr size_t kMostName = 65536, kMostRuleText = 4096;
 std::optional<double> NumberIn(std::string text) {
   std::erase(text, ',');
   text.erase(text.find_last_not_of(" %") + 1);
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || rest != end || !std::isfinite(value)) return {};
+  const auto value = ParseNumber<double>(text);
+  if (!value || !std::isfinite(*value)) return {};
   return value;
 }
 

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "gpu/cupti.h"
 #include "gpu/program.h"
 #include "gpu/remote.h"
@@ -56,10 +56,8 @@ struct Options {
 };
 
 bool ToInt(std::string_view text, int* value) {
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  const auto [rest, error] = std::from_chars(begin, end, *value);
-  return !text.empty() && error == std::errc() && rest == end && *value >= 0;
+  *value = ParseNumber<int>(text).value_or(-1);
+  return *value >= 0;
 }
 
 Result<Options> ParseOptions(int argc, char** argv) {

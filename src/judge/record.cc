@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include "base/hash.h"
+#include "base/parse_number.h"
 
 namespace cupel::judge {
 namespace {
@@ -35,12 +35,8 @@ tl::unexpected<Error> Bad(std::string_view what, const std::string& problem) {
 
 Result<uint64_t> Seed(const Json& object, std::string_view what) {
   TRY_ASSIGN(const std::string text, JsonString(object, "seed", what));
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    return Bad(what, "a seed is not a decimal 64-bit number");
-  }
-  return seed;
+  if (const auto seed = ParseNumber<uint64_t>(text)) return *seed;
+  return Bad(what, "a seed is not a decimal 64-bit number");
 }
 
 Result<std::vector<std::string>> Strings(const Json& object, const char* key,

@@ -2,12 +2,11 @@
 #include "llm/command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "os/process.h"
+#include "os/programs.h"
 #include "os/run_until.h"
 
 namespace cupel::llm {
@@ -15,22 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Result<std::string> FindProgram(const std::string& name) {
-  const auto runs = [](const fs::path& path) {
-    std::error_code error;
-    return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-  };
-  if (name.find('/') != std::string::npos) {
-    if (runs(name)) return fs::absolute(name).string();
-  } else {
-    const char* variable = std::getenv("PATH");
-    std::string_view rest = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-    while (!rest.empty()) {
-      const size_t end = std::min(rest.find(':'), rest.size());
-      const fs::path path = fs::path(rest.substr(0, end)) / name;
-      if (path.is_absolute() && runs(path)) return path.string();
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
+  if (const auto found = os::FindProgram(name)) return found->string();
   return Fail(ErrorCode::kNotFound,
               fmt::format("cannot find the program {} for a model", Shown(name, 100)),
               "give its full path, or install it");

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace cupel::llm {
 namespace {
@@ -77,10 +78,7 @@ std::optional<std::time_t> ParseHttpDate(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
   const auto number = [text](size_t at, size_t length) {
-    int value = -1;
-    const char* end = text.data() + at + length;
-    const auto [rest, error] = std::from_chars(text.data() + at, end, value);
-    return error == std::errc() && rest == end ? value : -1;
+    return ParseNumber<int>(text.substr(at, length)).value_or(-1);
   };
   if (text.size() != 24 || text.substr(20) != " GMT") return std::nullopt;
   const size_t month = kMonths.find(text.substr(3, 3));
@@ -131,11 +129,9 @@ milliseconds Backoff(const RetryPolicy& policy, int next, double unit,
 
 std::optional<milliseconds> ParseRetryAfter(std::string_view text, std::time_t now) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
-  double seconds = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error == std::errc() && rest == text.data() + text.size()) {
-    if (!(seconds >= 0)) return std::nullopt;
-    return milliseconds(static_cast<int64_t>(std::min(seconds, kMaxSeconds) * 1000));
+  if (const auto seconds = ParseNumber<double>(text)) {
+    if (!(*seconds >= 0)) return std::nullopt;
+    return milliseconds(static_cast<int64_t>(std::min(*seconds, kMaxSeconds) * 1000));
   }
   const auto date = ParseHttpDate(text);
   if (!date) return std::nullopt;

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/words.h"
 
 namespace cupel::llm {
@@ -40,25 +40,18 @@ tl::unexpected<Error> Bad(std::string message, std::string remedy) {
 }
 
 Result<double> Number(std::string_view key, std::string_view text, double least, double most) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(value >= least && value <= most)) {
-    return Bad(fmt::format("{}={}", key, Shown(text, 40)),
-               fmt::format("it must be a number from {} to {}", least, most));
-  }
-  return value;
+  const auto value = ParseNumber<double>(text);
+  if (value && *value >= least && *value <= most) return *value;
+  return Bad(fmt::format("{}={}", key, Shown(text, 40)),
+             fmt::format("it must be a number from {} to {}", least, most));
 }
 
 Result<int64_t> Count(std::string_view key, std::string_view text, int64_t least) {
   constexpr int64_t kMost = 1'000'000'000;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > kMost) {
-    return Bad(fmt::format("{}={}", key, Shown(text, 40)),
-               fmt::format("it must be a whole number from {} to {}", least, kMost));
-  }
-  return value;
+  const auto value = ParseNumber<int64_t>(text);
+  if (value && *value >= least && *value <= kMost) return *value;
+  return Bad(fmt::format("{}={}", key, Shown(text, 40)),
+             fmt::format("it must be a whole number from {} to {}", least, kMost));
 }
 
 Result<std::string> Word(std::string_view key, std::string_view text) {

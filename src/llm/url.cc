@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "llm/request.h"
 
 namespace cupel::llm {
@@ -63,9 +63,8 @@ Result<Url> ParseUrl(std::string_view text) {
   const size_t colon = authority.rfind(':');
   if (colon != std::string_view::npos && !authority.ends_with(']')) {
     const std::string_view port = authority.substr(colon + 1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);
-    if (error != std::errc() || end != port.data() + port.size() || url.port < 1 ||
-        url.port > 65535) {
+    url.port = ParseNumber<decltype(url.port)>(port).value_or(0);
+    if (url.port < 1 || url.port > 65535) {
       return Bad("its port is not a number from 1 to 65535, or it has a user name");
     }
     authority = authority.substr(0, colon);

@@ -19,6 +19,7 @@
 #include "oracle/environment.h"
 #include "os/fd.h"
 #include "os/process.h"
+#include "os/programs.h"
 
 namespace cupel::oracle {
 namespace {
@@ -63,19 +64,11 @@ std::string Stamp(const std::string& path) {
                      info.st_ino);
 }
 
+/// A name with a slash is taken as it is: whether it can run shows when it is asked.
 std::optional<std::string> OnPath(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const size_t colon = rest.find(':');
-    const std::string folder(rest.substr(0, colon));
-    rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
-    if (folder.empty()) continue;
-    std::string candidate = fs::path(folder) / name;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return std::nullopt;
+  const auto found = os::FindProgram(name);
+  return found ? std::optional(found->string()) : std::nullopt;
 }
 
 /// A wrapper script (pyenv, conda) may choose the Python by folder and environment, a binary only

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "ptx/names.h"
 
 namespace cupel::ptx {
@@ -56,9 +56,7 @@ bool IsNumbered(std::string_view name, std::string_view prefix, int count,
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return false;
   if (name.size() <= prefix.size() + suffix.size()) return false;
   name = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
-  int number = -1;
-  const auto result = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (result.ec != std::errc() || result.ptr != name.data() + name.size()) return false;
+  const int number = ParseNumber<int>(name).value_or(-1);
   return number >= 0 && number < count && (name.size() == 1 || name[0] != '0');
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "llm/request.h"
 
@@ -55,14 +56,10 @@ Result<bool> FineOf(std::string_view value) {
 }
 
 Result<double> ConfidenceOf(std::string_view value) {
-  double number = -1;
-  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || rest != value.data() + value.size() ||
-      !(number >= 0 && number <= 1)) {
-    return Unusable(fmt::format("CONFIDENCE is \"{}\", but it must be a number from 0 to 1",
-                                llm::Shown(value, 40)));
-  }
-  return number;
+  const auto number = ParseNumber<double>(value);
+  if (number && *number >= 0 && *number <= 1) return *number;
+  return Unusable(fmt::format("CONFIDENCE is \"{}\", but it must be a number from 0 to 1",
+                              llm::Shown(value, 40)));
 }
 
 /// Reads "12: y[i] = x[i];" or "none"; a : or | follows the number.

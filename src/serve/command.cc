@@ -2,13 +2,11 @@
 #include "serve/command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "base/words.h"
+#include "os/programs.h"
 
 namespace cupel::serve {
 
@@ -20,20 +18,7 @@ Result<std::vector<std::string>> SplitCommand(std::string_view text) {
 }
 
 Result<std::string> FindProgram(const std::string& name) {
-  const auto can_run = [](const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
-  };
-  if (name.find('/') != std::string::npos) {
-    if (can_run(name)) return name;
-  } else {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-      if (can_run(candidate)) return candidate;
-    }
-  }
+  if (const auto found = os::FindProgram(name)) return found->string();
   return Fail(ErrorCode::kNotFound,
               fmt::format("there is no program \"{}\" to start workers with", name),
               "name one that is on PATH, or its path, in --workers");

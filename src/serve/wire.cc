@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error_json.h"
+#include "base/parse_number.h"
 
 namespace cupel::serve {
 namespace {
@@ -49,12 +49,8 @@ Json WireSeed(const std::optional<uint64_t>& seed) {
 }
 
 Result<uint64_t> ParseSeed(const std::string& text) {
-  uint64_t seed = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error != std::errc() || rest != text.data() + text.size()) {
-    return Malformed("message: a seed is not a decimal number as a string");
-  }
-  return seed;
+  if (const auto seed = ParseNumber<uint64_t>(text)) return *seed;
+  return Malformed("message: a seed is not a decimal number as a string");
 }
 
 Result<std::optional<uint64_t>> ReadWireSeed(const Json& json, const char* key) {

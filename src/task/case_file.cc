@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "task/safetensors.h"
 
 namespace cupel::task {
@@ -41,13 +41,9 @@ Result<Tensor> ReadTensorArgument(const Safetensors& file, const Json& entry,
 }
 
 template <typename T>
-Result<T> ParseNumber(const std::string& text, const std::string& what) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return NotACase(what, fmt::format("\"{}\" is not a number in range", text.substr(0, 40)));
-  }
-  return value;
+Result<T> NumberOf(const std::string& text, const std::string& what) {
+  if (const auto value = ParseNumber<T>(text)) return *value;
+  return NotACase(what, fmt::format("\"{}\" is not a number in range", text.substr(0, 40)));
 }
 
 /// Python's float.hex(): "0x1.8p+1", "inf", "nan".
@@ -68,7 +64,7 @@ Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::s
     TRY_ASSIGN(value.data, JsonBool(entry, "value", what));
   } else if (kind == "int") {
     TRY_ASSIGN(const std::string text, JsonString(entry, "value", what));
-    TRY_ASSIGN(value.data, ParseNumber<int64_t>(text, what));
+    TRY_ASSIGN(value.data, NumberOf<int64_t>(text, what));
   } else if (kind == "float") {
     TRY_ASSIGN(const std::string text, JsonString(entry, "value", what));
     TRY_ASSIGN(value.data, ParseHexFloat(text, what));
@@ -139,7 +135,7 @@ Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   TRY_ASSIGN(result.task_name, JsonString(json, "task", where));
   TRY_ASSIGN(result.torch_version, JsonString(json, "torch", where));
   TRY_ASSIGN(const std::string seed, JsonString(json, "seed", where));
-  TRY_ASSIGN(result.seed, ParseNumber<uint64_t>(seed, where));
+  TRY_ASSIGN(result.seed, NumberOf<uint64_t>(seed, where));
   TRY_ASSIGN(result.returns_tuple, JsonBool(json, "returns_tuple", where));
   TRY_ASSIGN(const Json* args, JsonArray(json, "args", where));
   TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", where));
