@@ -14,14 +14,15 @@
 #include <set>
 #include <thread>
 
+#include "app/candidate.h"
+#include "app/ceilings.h"
+#include "app/lanes.h"
+#include "app/session.h"
 #include "base/version.h"
 #include "cli/bench_text.h"
-#include "cli/candidate.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
-#include "cli/lanes.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "judge/verdict_text.h"
 #include "os/fd.h"
 
@@ -49,7 +50,7 @@ std::vector<std::string> NamesOf(const std::vector<std::filesystem::path>& kerne
 
 class Bench {
  public:
-  explicit Bench(const BenchCommand& command) : command_(command), view_(command.common.quiet) {
+  explicit Bench(const BenchCommand& command) : command_(command), view_(command.show.quiet) {
     if (command_.common.device == "auto") command_.common.device = "gpu";
   }
 
@@ -71,7 +72,7 @@ class Bench {
     options_.measure.most = command_.rounds;
     options_.measure.least = std::min(options_.measure.least, command_.rounds);
     Show(assay::Progress{"measuring the GPU's ceilings", 0, 0});
-    TRY_ASSIGN(options_.ceilings, CeilingsOf(lanes_[0]->engine()));
+    TRY_ASSIGN(options_.ceilings, app::CeilingsOf(lanes_[0]->engine()));
     report_.gpu = options_.ceilings.gpu;
     report_.ceilings = options_.ceilings;
     report_.task = task_->name;
@@ -84,7 +85,7 @@ class Bench {
     BenchTextOptions text;
     text.colour = ::isatty(STDOUT_FILENO) != 0;
     fmt::print("{}", BenchText(report_, text));
-    TRY(WriteJson(command_.common.json, BenchJson(report_)));
+    TRY(WriteJson(command_.show.json, BenchJson(report_)));
     return ExitStatus();
   }
 
@@ -92,8 +93,7 @@ class Bench {
   static constexpr double kEnergySeconds = 0.5;
 
   Status OpenGpus() {
-    auto lanes =
-        OpenLanes(command_.common, command_.compile, [&](const assay::Progress& p) { Show(p); });
+    auto lanes = OpenLanes(command_.common, command_.compile, view_);
     if (lanes) {
       lanes_ = std::move(*lanes);
       return {};
@@ -114,12 +114,12 @@ class Bench {
   Status BuildAll() {
     candidates_.resize(command_.kernels.size());
     const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
-    return ForEachOnLanes(
+    return app::ForEachOnLanes(
         std::min(compilers, candidates_.size()), candidates_.size(),
         [&](size_t, size_t i) -> Status {
           TRY_ASSIGN(candidates_[i],
                      BuildCandidate(command_.kernels[i], *task_, DirectionOf(command_.target),
-                                    command_.common, command_.compile));
+                                    command_.common, command_.compile, view_));
           return {};
         });
   }
@@ -127,7 +127,7 @@ class Bench {
   Status JudgeAll() {
     const std::vector<std::string> names = NamesOf(command_.kernels);
     report_.kernels.resize(names.size());
-    return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
+    return app::ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
       const assay::Question question = QuestionOf(*task_, command_.target, command_.common);
       TRY_ASSIGN(assay::Judged judged, lanes_[lane]->assay().Judge(candidates_[i], question));
       report_.kernels[i] = {names[i], std::move(judged.verdict)};
@@ -167,22 +167,23 @@ class Bench {
     }
     report_.settings.resize(settings.size());
     torch_.resize(lanes_.size());
-    return ForEachOnLanes(lanes_.size(), settings.size(), [&](size_t lane, size_t i) -> Status {
-      assay::BenchOptions options = options_;
-      if (!options.baselines.empty() && !torch_[lane]) {
-        TRY_ASSIGN(torch_[lane], lanes_[lane]->StartBaselines());
-        const std::lock_guard lock(showing_);
-        report_.torch = torch_[lane]->torch_version();
-      }
-      options.torch = torch_[lane].get();
-      TRY_ASSIGN(
-          report_.settings[i],
-          assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
-                             RightAt(settings[i]->id), options, [&](const std::string& stage) {
-                               Show(assay::Progress{settings[i]->id + " " + stage, 0, 0});
-                             }));
-      return {};
-    });
+    return app::ForEachOnLanes(
+        lanes_.size(), settings.size(), [&](size_t lane, size_t i) -> Status {
+          assay::BenchOptions options = options_;
+          if (!options.baselines.empty() && !torch_[lane]) {
+            TRY_ASSIGN(torch_[lane], lanes_[lane]->StartBaselines());
+            const std::lock_guard lock(showing_);
+            report_.torch = torch_[lane]->torch_version();
+          }
+          options.torch = torch_[lane].get();
+          TRY_ASSIGN(
+              report_.settings[i],
+              assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
+                                 RightAt(settings[i]->id), options, [&](const std::string& stage) {
+                                   Show(assay::Progress{settings[i]->id + " " + stage, 0, 0});
+                                 }));
+          return {};
+        });
   }
 
   /// Caches the baselines that were measured now, and reads the others from the cache.
@@ -240,7 +241,7 @@ class Bench {
   BenchCommand command_;
   ProgressView view_;
   std::optional<task::Task> task_;
-  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<std::unique_ptr<app::Session>> lanes_;
   std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // one for each lane
   std::mutex showing_;
   std::vector<assay::Candidate> candidates_;

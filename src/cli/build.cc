@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <optional>
 
-#include "cli/candidate.h"
+#include "app/candidate.h"
+#include "app/session.h"
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
+#include "cli/progress.h"
 #include "ptx/parser.h"
 #include "report/text.h"
 
@@ -95,22 +97,23 @@ int Report(const build::BuildFailure& failure, bool quiet, Json& json) {
 }  // namespace
 
 Result<int> Run(const BuildCommand& command) {
-  Compile compile = command.compile;
+  ProgressView view(command.show.quiet);
+  app::Compile compile = command.compile;
   std::optional<task::Task> task;
   if (!command.task.empty()) {
-    TRY_ASSIGN(task::Task named, LoadTarget(Target{.task = command.task}, command.common));
+    TRY_ASSIGN(task::Task named, LoadTarget(app::Target{.task = command.task}, command.common));
     task.emplace(std::move(named));
   }
-  TRY_ASSIGN(const CandidateFile file,
+  TRY_ASSIGN(const app::CandidateFile file,
              OpenCandidate(command.kernel, task ? &*task : nullptr, task::Direction::kForward,
-                           command.common, compile));
-  TRY_ASSIGN(const build::Options options, BuildOptions(compile));
+                           command.common, compile, view));
+  TRY_ASSIGN(const build::Options options, app::CompilerOptions(compile));
   TRY_ASSIGN(build::Outcome outcome, build::Build(file.path, options));
   if (auto* image = std::get_if<build::Image>(&outcome)) image->source = command.kernel;
   Json json{{"schema", "cupel.build/1"}, {"kernel", command.kernel.string()}};
   const int status = std::visit(
-      [&](const auto& result) { return Report(result, command.common.quiet, json); }, outcome);
-  TRY(WriteJson(command.common.json, json));
+      [&](const auto& result) { return Report(result, command.show.quiet, json); }, outcome);
+  TRY(WriteJson(command.show.json, json));
   return status;
 }
 

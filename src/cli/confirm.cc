@@ -8,15 +8,16 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/candidate.h"
+#include "app/session.h"
 #include "base/hash.h"
 #include "build/flags.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/confirm_child.h"
 #include "cli/confirm_files.h"
 #include "cli/confirm_text.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "gpu/driver.h"
 #include "gpu/engine.h"
 #include "os/fd.h"
@@ -47,7 +48,7 @@ std::string ArchList(const std::string& arch) {
 }
 
 /// The nvcc flags of a judged build, without those that PyTorch's builder adds itself.
-Result<std::vector<std::string>> Flags(const Compile& compile) {
+Result<std::vector<std::string>> Flags(const app::Compile& compile) {
   TRY_ASSIGN(const auto all, build::CandidateFlags(compile.flags));
   std::vector<std::string> flags;
   for (const std::string& flag : all) {
@@ -211,9 +212,10 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
 }
 
 /// Runs and times the kernel at one setting. Returns null if the reference fails at this setting.
-Result<Json> ConfirmSetting(Session& session, engine::Engine& gpu, const ConfirmChildren& children,
-                            const ConfirmCommand& command, const task::Task& task,
-                            const task::Setting& setting, const Extension& extension) {
+Result<Json> ConfirmSetting(app::Session& session, engine::Engine& gpu,
+                            const ConfirmChildren& children, const ConfirmCommand& command,
+                            const task::Task& task, const task::Setting& setting,
+                            const Extension& extension) {
   TRY_ASSIGN(const auto cases, session.oracle().Cases(task, DirectionOf(command.target), setting, 1,
                                                       command.common.seed));
   const auto* wanted = cases.empty() ? nullptr : std::get_if<task::Case>(&cases[0]);
@@ -268,7 +270,7 @@ Result<int> RequireGpu(const std::string& device) {
     return Fail(ErrorCode::kEnvironment, fmt::format(kUnsupported, "no GPU was found"));
   }
   if (device == "auto") return 0;
-  TRY_ASSIGN(const int ordinal, GpuOrdinal(device));
+  TRY_ASSIGN(const int ordinal, app::GpuOrdinal(device));
   if (ordinal < count) return ordinal;
   return Fail(ErrorCode::kEnvironment,
               fmt::format("there is no GPU {}; GPUs found: {}", ordinal, count));
@@ -278,18 +280,17 @@ Result<int> RequireGpu(const std::string& device) {
 
 Result<int> Run(const ConfirmCommand& given) {
   ConfirmCommand command = given;
+  ProgressView view(command.show.quiet);
   TRY_ASSIGN(const int ordinal, RequireGpu(command.common.device));
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
-  TRY_ASSIGN(const CandidateFile file,
+  TRY_ASSIGN(const app::CandidateFile file,
              OpenCandidate(command.kernel, &task, DirectionOf(command.target), command.common,
-                           command.compile));
+                           command.compile, view));
   TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
-  ProgressView view(command.common.quiet);
   const auto show = [&](const std::string& stage) { view.Show(assay::Progress{stage, 0, 0}); };
-  Common common = command.common;
+  app::Common common = command.common;
   common.device = "emu";  // the session is only for the oracle: no engine executes anything here
-  TRY_ASSIGN(auto session, Session::Create(common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  TRY_ASSIGN(auto session, app::Session::Create(common, command.compile, view));
   // This engine executes nothing. It reserves the GPU while the children measure times.
   gpu::EngineOptions reserve;
   reserve.ordinal = ordinal;
@@ -319,7 +320,7 @@ Result<int> Run(const ConfirmCommand& given) {
   }
   view.End();
   fmt::print("{}", ConfirmText(json));
-  TRY(WriteJson(command.common.json, json));
+  TRY(WriteJson(command.show.json, json));
   if (extension.failure.empty() && json["settings"].empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the reference fails at every setting, so there is nothing to run");

@@ -7,11 +7,12 @@
 #include <cstdlib>
 #include <thread>
 
+#include "app/session.h"
 #include "base/text.h"
 #include "build/build.h"
 #include "cli/commands.h"
 #include "cli/install_hint.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "gpu/engine.h"
 #include "gpu/ncu.h"
 #include "oracle/python.h"
@@ -105,7 +106,7 @@ Result<int> Run(const DoctorCommand& command) {
   const std::string os_release = ReadOsRelease();
   checks.push_back(CheckToolkit(os_release));
   checks.push_back(CheckCompiler(os_release));
-  const auto python = oracle::FindPython(command.common.python, {});
+  const auto python = oracle::FindPython(command.python, {});
   checks.push_back(python
                        ? Check{"PyTorch", true, true,
                                fmt::format("{} of {}", python->torch_version, python->program), ""}
@@ -131,7 +132,7 @@ Result<int> Run(const DoctorCommand& command) {
                                   {"detail", check.detail},
                                   {"remedy", check.remedy}});
   }
-  TRY(WriteJson(command.common.json, json));
+  TRY(WriteJson(command.show.json, json));
   return broken ? 2 : 0;
 }
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "cli/models.h"
+#include "app/models.h"
 #include "evolve/conversations.h"
 #include "evolve/evolution.h"
 #include "evolve/translator.h"
@@ -30,7 +30,7 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 }  // namespace
 
-Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
+Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
                                     std::string_view objective, const Recording* recording) {
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
@@ -40,14 +40,14 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   options.objective_text = [objective](double value) {
     return report::ObjectiveText(objective, value);
   };
-  TRY_ASSIGN(auto specs, SpecsOf(command.search.models));
+  TRY_ASSIGN(auto specs, app::SpecsOf(command.search.models));
   for (const llm::ModelSpec& spec : specs) options.weights.push_back(spec.weight);
   TRY_ASSIGN(auto reviewers, llm::ParseModelSpecs(command.search.reviewers));
   std::move(reviewers.begin(), reviewers.end(), std::back_inserter(specs));
   llm::RecordedOptions conversing;
   conversing.seed = run.info.seed;
   if (recording == nullptr) {
-    conversing.limits = LimitsOf(command.search.models);
+    conversing.limits = app::LimitsOf(command.search.models);
   } else {
     conversing.replay = &recording->exchanges;
     options.recorded_reading = recording->reading;

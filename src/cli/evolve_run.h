@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "app/search/run.h"
 #include "cli/optimize_config.h"
-#include "cli/run.h"
 #include "evolve/evaluator.h"
 #include "evolve/tuning.h"
 #include "llm/sink.h"
@@ -22,7 +22,7 @@ struct Recording {
 
 /// If `stored` has no starting kernel, models write one first. If `recording` is not null, it
 /// answers instead of the models, and the run ends where it ends. Errors: those of Evolve.
-Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
+Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
                                     std::string_view objective, const Recording* recording);
 

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/candidate.h"
+#include "app/session.h"
 #include "base/version.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "judge/verdict_text.h"
 #include "oracle/python.h"
 #include "oracle/wiring.h"
@@ -29,7 +30,7 @@ constexpr size_t kMaxRecordBytes = 16u << 20;
 
 /// One exported direction.
 struct Side {
-  CandidateFile file;
+  app::CandidateFile file;
   judge::Verdict verdict;
   std::vector<const task::Setting*> settings;  // that the package's test tries
   Json tested = Json::array();                 // the same, with their error scales
@@ -87,11 +88,11 @@ Result<std::string> RecordNote(const Json& record, const std::vector<Side>& side
               "run cupel bench on this kernel and give its record, or leave out --record");
 }
 
-Result<Side> JudgeSide(Session& session, const ExportCommand& command, const task::Task& task,
-                       const fs::path& kernel, task::Direction direction) {
+Result<Side> JudgeSide(app::Session& session, const ExportCommand& command, const task::Task& task,
+                       const fs::path& kernel, task::Direction direction, app::Events& events) {
   Side side;
-  Compile compile = command.compile;
-  TRY_ASSIGN(side.file, OpenCandidate(kernel, &task, direction, command.common, compile));
+  app::Compile compile = command.compile;
+  TRY_ASSIGN(side.file, OpenCandidate(kernel, &task, direction, command.common, compile, events));
   TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, side.file, compile));
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.direction = direction;
@@ -112,7 +113,7 @@ bool IsClaimed(const judge::Verdict& verdict, const task::Setting& setting) {
 
 /// Fills in the settings that the package's test tries, and the tolerance at each. Held-out
 /// settings stay secret.
-Status AddSettings(Session& session, const ExportCommand& command, const task::Task& task,
+Status AddSettings(app::Session& session, const ExportCommand& command, const task::Task& task,
                    task::Direction direction, Side& side) {
   for (const task::Setting& setting : task.SettingsOf(direction)) {
     if (setting.kind == task::SettingKind::kHeldout || !IsClaimed(side.verdict, setting)) continue;
@@ -230,14 +231,13 @@ Result<int> Run(const ExportCommand& command) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no backward direction", task.name),
                 "leave out --backward-kernel");
   }
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, command.compile, view));
   std::vector<Side> sides;
   for (int d = 0; d < (backward ? 2 : 1); ++d) {
     const auto direction = static_cast<task::Direction>(d);
     const fs::path& kernel = d == 0 ? command.kernel : command.backward_kernel;
-    TRY_ASSIGN(Side side, JudgeSide(*session, command, task, kernel, direction));
+    TRY_ASSIGN(Side side, JudgeSide(*session, command, task, kernel, direction, view));
     view.End();
     judge::TextOptions text;
     text.colour = ::isatty(STDOUT_FILENO) != 0;
@@ -246,7 +246,7 @@ Result<int> Run(const ExportCommand& command) {
       fmt::print(
           "Not exported: the kernel is not accepted. --force exports it anyway; the package says "
           "so.\n");
-      TRY(WriteJson(command.common.json, judge::ToJson(side.verdict)));
+      TRY(WriteJson(command.show.json, judge::ToJson(side.verdict)));
       return judge::ExitStatus(side.verdict.decision);
     }
     TRY(AddSettings(*session, command, task, direction, side));
@@ -267,7 +267,7 @@ Result<int> Run(const ExportCommand& command) {
   Json json{{"schema", "cupel.export/1"}, {"package", name}, {"folder", command.output.string()}};
   json["forward"] = judge::Name(sides[0].verdict.decision);
   if (backward) json["backward"] = judge::Name(sides[1].verdict.decision);
-  TRY(WriteJson(command.common.json, json));
+  TRY(WriteJson(command.show.json, json));
   return 0;
 }
 

@@ -6,23 +6,25 @@
 #include <optional>
 #include <utility>
 
+#include "app/candidate.h"
+#include "app/search/run.h"
+#include "app/search/run_summary.h"
+#include "app/session.h"
 #include "archive/archive.h"
 #include "build/build.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/evolve_run.h"
+#include "cli/json_file.h"
 #include "cli/optimize_config.h"
 #include "cli/profile_call.h"
 #include "cli/progress.h"
-#include "cli/run.h"
-#include "cli/run_summary.h"
-#include "cli/session.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
 #include "evolve/objective.h"
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
 #include "os/fd.h"
+#include "report/run_text.h"
 #include "review/calibration.h"
 
 namespace cupel::cli {
@@ -30,7 +32,8 @@ namespace {
 
 /// The source of the starting kernel; empty if models should write it. A Python answer also adds
 /// its flags to the command.
-Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& task) {
+Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& task,
+                                   app::Events& events) {
   std::filesystem::path kernel = command.kernel;
   if (kernel.empty() && !command.translate) {
     kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
@@ -41,15 +44,16 @@ Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& t
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
-  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(command.target),
-                                                     command.common, command.compile));
+  TRY_ASSIGN(const app::CandidateFile file,
+             OpenCandidate(kernel, &task, DirectionOf(command.target), command.common,
+                           command.compile, events));
   return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
 
 /// Fills `command` with the configuration and seed of the recorded run.
 Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) {
   TRY_ASSIGN(const archive::Archive archive,
-             archive::Archive::Open(std::filesystem::path(command.replay) / kRunFile,
+             archive::Archive::Open(std::filesystem::path(command.replay) / app::kRunFile,
                                     archive::Access::kReadOnly));
   TRY_ASSIGN(const archive::RunInfo info, archive.Run());
   TRY_ASSIGN(const Json config, ParseJson(info.config, "configuration of the run"));
@@ -75,20 +79,21 @@ Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) 
   return std::pair{std::move(stored), std::move(recording)};
 }
 
-Status Conclude(const OptimizeCommand& command, OpenRun& run) {
-  TRY_ASSIGN(const RunSummary summary, Summarise(run.archive, run.folder));
+Status Conclude(const OptimizeCommand& command, app::OpenRun& run) {
+  TRY_ASSIGN(const app::RunSummary summary, app::Summarise(run.archive));
   if (summary.best) {
-    TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
+    TRY(os::WriteFileAtomically(run.folder / app::kBestFile, summary.best_source));
   }
-  TRY(os::WriteFileAtomically(run.folder / kReportFile, summary.html));
-  TRY(WriteJson(command.common.json, summary.json));
-  fmt::print("{}Report: {}\n", summary.text, (run.folder / kReportFile).string());
+  TRY(os::WriteFileAtomically(run.folder / app::kReportFile, summary.html));
+  TRY(WriteJson(command.show.json, summary.json));
+  fmt::print("{}Report: {}\n", report::RunText(summary.run, run.folder.string(), app::kBestFile),
+             (run.folder / app::kReportFile).string());
   return {};
 }
 
-void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Task& task,
+void Announce(const OptimizeCommand& command, const app::OpenRun& run, const task::Task& task,
               engine::Engine& engine) {
-  if (command.common.quiet) return;
+  if (command.show.quiet) return;
   const bool measured = engine.Name() == "gpu";
   fmt::print("run {}   ({}; {})\n", run.folder.string(), task.name,
              measured
@@ -100,7 +105,7 @@ void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Ta
 
 /// Prepares what a new run stores.
 Result<StoredRun> Prepare(const OptimizeCommand& command, std::string start, const task::Task& task,
-                          Session& session) {
+                          app::Session& session) {
   StoredRun stored;
   stored.start = std::move(start);
   if (command.search.models.specs.empty()) return stored;
@@ -118,11 +123,12 @@ Result<StoredRun> Prepare(const OptimizeCommand& command, std::string start, con
 
 Result<int> Run(const OptimizeCommand& given) {
   OptimizeCommand command = given;
-  std::optional<OpenRun> run;
+  ProgressView view(command.show.quiet);
+  std::optional<app::OpenRun> run;
   std::optional<StoredRun> stored;
   std::optional<Recording> recording;
   if (!command.resume.empty()) {
-    TRY_ASSIGN(run, ResumeRun(command.resume));
+    TRY_ASSIGN(run, app::ResumeRun(command.resume));
     TRY_ASSIGN(const Json config, ParseJson(run->info.config, "configuration of the run"));
     TRY_ASSIGN(stored, FromJson(config, command));
   } else if (!command.replay.empty()) {
@@ -134,12 +140,10 @@ Result<int> Run(const OptimizeCommand& given) {
   if (run) TRY(CheckTask(*run, task, DirectionOf(command.target)));
   std::string start;
   if (!stored) {
-    TRY_ASSIGN(start, StartingKernel(command, task));
+    TRY_ASSIGN(start, StartingKernel(command, task, view));
   }
-  ProgressView view(command.common.quiet);
-  const auto show = [&](const assay::Progress& p) { view.Show(p); };
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile, show, true));
-  TRY_ASSIGN(const auto objective, MakeObjective(command.objective, *session, show));
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, command.compile, view, true));
+  TRY_ASSIGN(const auto objective, MakeObjective(command.objective, *session, view));
   if (!stored) {
     TRY_ASSIGN(stored, Prepare(command, std::move(start), task, *session));
   }
@@ -158,7 +162,7 @@ Result<int> Run(const OptimizeCommand& given) {
   TRY_ASSIGN(options.source_folder, CandidatesFolder(*run));
   if (command.search.lint) {
     options.remarks = [&](const std::filesystem::path& kernel) {
-      return LinterRemarks(kernel, session->parts().build);
+      return app::LinterRemarks(kernel, session->parts().build);
     };
   }
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
@@ -187,7 +191,7 @@ Result<int> Run(const OptimizeCommand& given) {
   }
   TRY(run->archive.SetStatus(archive::RunStatus::kFinished));
   TRY(Conclude(command, *run));
-  if (!result->end.empty() && !command.common.quiet) {
+  if (!result->end.empty() && !command.show.quiet) {
     fmt::print("The run ended: {}.\n", result->end);
   }
   return result->start_accepted ? 0 : 1;

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "cli/run.h"
+#include "app/search/run.h"
 #include "review/calibration.h"
 
 namespace cupel::cli {
@@ -36,7 +36,7 @@ constexpr Ingredient kIngredients[] = {
     {"summary", [](Options& o) { o.summary = false; }},
 };
 
-Json SearchJson(const SearchOptions& search) {
+Json SearchJson(const app::SearchOptions& search) {
   Json json{{"models", search.models.specs},
             {"reviewers", search.reviewers},
             {"generations", search.generations},
@@ -52,18 +52,18 @@ Json SearchJson(const SearchOptions& search) {
   return json;
 }
 
-Status ReadSearch(const Json& json, SearchOptions& search) {
-  TRY_ASSIGN(search.models.specs, Strings(json, "models"));
-  TRY_ASSIGN(search.reviewers, Strings(json, "reviewers"));
-  TRY_ASSIGN(search.without, Strings(json, "without"));
-  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kRunConfig));
-  TRY(ReadInt(json, "generations", search.generations));
-  TRY(ReadInt(json, "proposals", search.proposals));
-  TRY(ReadInt(json, "evaluations", search.evaluations));
-  TRY(ReadInt(json, "examples", search.examples));
-  TRY(ReadInt(json, "islands", search.islands));
-  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", kRunConfig));
-  TRY_ASSIGN(search.review, JsonString(json, "review", kRunConfig));
+Status ReadSearch(const Json& json, app::SearchOptions& search) {
+  TRY_ASSIGN(search.models.specs, app::Strings(json, "models"));
+  TRY_ASSIGN(search.reviewers, app::Strings(json, "reviewers"));
+  TRY_ASSIGN(search.without, app::Strings(json, "without"));
+  TRY_ASSIGN(search.lint, JsonBool(json, "lint", app::kRunConfig));
+  TRY(app::ReadInt(json, "generations", search.generations));
+  TRY(app::ReadInt(json, "proposals", search.proposals));
+  TRY(app::ReadInt(json, "evaluations", search.evaluations));
+  TRY(app::ReadInt(json, "examples", search.examples));
+  TRY(app::ReadInt(json, "islands", search.islands));
+  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", app::kRunConfig));
+  TRY_ASSIGN(search.review, JsonString(json, "review", app::kRunConfig));
   return ReadBudget(json, search.models);
 }
 
@@ -78,7 +78,7 @@ std::string IngredientNames() {
 }
 
 Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& command) {
-  const SearchOptions& search = command.search;
+  const app::SearchOptions& search = command.search;
   Options options;
   options.generations = search.generations;
   options.proposals = search.proposals;
@@ -122,23 +122,23 @@ Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
 Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
   TRY(ReadRun(json, command.common, command.compile, command.target));
   if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
-    TRY_ASSIGN(command.objective, JsonString(json, "objective", kRunConfig));
+    TRY_ASSIGN(command.objective, JsonString(json, "objective", app::kRunConfig));
   }
   StoredRun stored;
-  TRY_ASSIGN(stored.start, JsonString(json, "start", kRunConfig));
+  TRY_ASSIGN(stored.start, JsonString(json, "start", app::kRunConfig));
   if (json.contains("search")) {
-    TRY_ASSIGN(const Json* search, JsonObject(json, "search", kRunConfig));
+    TRY_ASSIGN(const Json* search, JsonObject(json, "search", app::kRunConfig));
     TRY(ReadSearch(*search, command.search));
-    TRY_ASSIGN(stored.operation, JsonString(json, "operation", kRunConfig));
+    TRY_ASSIGN(stored.operation, JsonString(json, "operation", app::kRunConfig));
     if (json.contains("reviewing")) {
-      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kRunConfig));
-      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kRunConfig));
+      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", app::kRunConfig));
+      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, app::kRunConfig));
     } else {
       stored.review.threshold = 0.5;  // for runs that do not store it
     }
   } else {
-    TRY(ReadInt(json, "candidates", command.candidates));
-    TRY(ReadInt(json, "batch", command.batch));
+    TRY(app::ReadInt(json, "candidates", command.candidates));
+    TRY(app::ReadInt(json, "batch", command.batch));
   }
   return stored;
 }

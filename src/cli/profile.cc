@@ -8,15 +8,16 @@
 #include <span>
 #include <utility>
 
+#include "app/candidate.h"
+#include "app/session.h"
 #include "build/build.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/gpu_profile.h"
 #include "cli/gpu_profile_text.h"
+#include "cli/json_file.h"
 #include "cli/profile_call.h"
 #include "cli/profile_text.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "judge/counters_json.h"
 #include "judge/verdict_text.h"
 #include "report/text.h"
@@ -85,7 +86,7 @@ void Print(const judge::Verdict& verdict, const device::Description& device,
 }
 
 /// Copies of the task, each with one of the requested settings. Every setting has its own plan.
-std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
+std::vector<task::Task> OneByOne(const task::Task& task, const app::Target& target) {
   std::vector<task::Task> tasks;
   const std::vector<task::SettingKind> kinds = KindsOf(target);
   for (const task::Setting& setting : task.SettingsOf(DirectionOf(target))) {
@@ -124,13 +125,12 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
                 fmt::format("task {} has no settings of the requested kind", task.name),
                 "choose another --settings value");
   }
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, command.compile, view));
   view.Show(assay::Progress{"building", 0, 0});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
-                            command.compile));
+                            command.compile, view));
   const SourceText source = SourceOf(candidate);
   Json json;
   for (const task::Task& one : tasks) {
@@ -166,7 +166,7 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     } else {
       json["settings"].push_back(std::move(formatted.json["settings"][0]));
     }
-    TRY(WriteJson(command.common.json, json));
+    TRY(WriteJson(command.show.json, json));
   }
   if (json.empty())
     return Fail(ErrorCode::kEnvironment, "the task's own reference fails at every setting");
@@ -184,13 +184,12 @@ Result<int> Run(const ProfileCommand& command) {
                 "add --device gpu");
   }
   TRY_ASSIGN(const device::Description device, device::Find(command.common.model));
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, command.compile, view));
   view.Show(assay::Progress{"building", 0, 0});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
-                            command.compile));
+                            command.compile, view));
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.trials = 1;
   TRY_ASSIGN(const assay::Judged judged, session->assay().Judge(candidate, question));
@@ -201,7 +200,7 @@ Result<int> Run(const ProfileCommand& command) {
     counted = counted || !setting.counters.launches.empty();
   }
   if (counted) Print(judged.verdict, device, SourceOf(candidate));
-  TRY(WriteJson(command.common.json,
+  TRY(WriteJson(command.show.json,
                 counted ? ProfileJson(judged.verdict) : judge::ToJson(judged.verdict)));
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;
   if (counted) fmt::print("\nthe kernel is not correct, so do not rely on these estimates:\n");

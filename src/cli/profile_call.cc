@@ -27,7 +27,7 @@ SourceText SourceOf(const build::Image& image) {
   return text ? SourceText(build::SourceName(image.source), *text) : SourceText();
 }
 
-Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
+Result<GpuProfile> ProfileCall(app::Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep) {
   TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));
   TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, *setting, 1, call.seed));
@@ -41,7 +41,7 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   return ProfileOnGpu(profiled);
 }
 
-Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int ordinal) {
+Result<std::string> ProfilePage(app::Session& session, const CallToProfile& call, int ordinal) {
   const auto profile = ProfileCall(session, call, ordinal, {});
   if (!profile) {
     if (profile.error().code == ErrorCode::kCancelled) return tl::unexpected(profile.error());

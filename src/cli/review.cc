@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "app/candidate.h"
+#include "app/models.h"
+#include "app/session.h"
 #include "base/hash.h"
 #include "build/build.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
-#include "cli/models.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "evolve/operation.h"
 #include "judge/verdict_text.h"
 #include "os/fd.h"
@@ -25,8 +26,8 @@ namespace cupel::cli {
 namespace {
 
 /// The findings of the emulator or GPU, in the form that the reviewers see.
-Result<std::string> FindingsOf(Session& session, const ReviewCommand& command,
-                               const task::Task& task, const CandidateFile& file) {
+Result<std::string> FindingsOf(app::Session& session, const ReviewCommand& command,
+                               const task::Task& task, const app::CandidateFile& file) {
   TRY_ASSIGN(assay::Candidate candidate, session.assay().Build(file.path));
   candidate.path = "kernel.cu";
   const assay::Question question = QuestionOf(task, command.target, command.common);
@@ -82,6 +83,7 @@ Status CheckUsable(const review::Review& review) {
 }  // namespace
 
 Result<int> Run(const ReviewCommand& command) {
+  ProgressView view(command.show.quiet);
   const task::Direction direction = DirectionOf(command.target);
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   review::ReviewOptions options;
@@ -89,16 +91,14 @@ Result<int> Run(const ReviewCommand& command) {
     TRY_ASSIGN(options, review::ReadCalibration(command.calibration));
   }
   options.reflect = options.reflect && command.reflect;
-  TRY_ASSIGN(const auto models, OpenedModels::Open(command.models));
-  Compile compile = command.compile;
-  TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(command.kernel, &task, direction, command.common, compile));
+  TRY_ASSIGN(const auto models, app::OpenedModels::Open(command.models));
+  app::Compile compile = command.compile;
+  TRY_ASSIGN(const app::CandidateFile file,
+             OpenCandidate(command.kernel, &task, direction, command.common, compile, view));
   review::Subject subject;
   TRY_ASSIGN(subject.source, os::ReadFile(file.path, build::kMaxSourceBytes));
 
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, compile, view));
   TRY_ASSIGN(const evolve::Operation operation,
              evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
   subject.operation = evolve::Text(operation);
@@ -110,7 +110,7 @@ Result<int> Run(const ReviewCommand& command) {
   view.End();
   TRY(CheckUsable(review));
   fmt::print("{}", TextOf(review, options));
-  TRY(WriteJson(command.common.json, JsonOf(command, task, subject.source, review, options)));
+  TRY(WriteJson(command.show.json, JsonOf(command, task, subject.source, review, options)));
   return review.passed ? 0 : 1;
 }
 

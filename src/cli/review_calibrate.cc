@@ -7,12 +7,13 @@
 #include <map>
 #include <utility>
 
+#include "app/models.h"
+#include "app/session.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "build/build.h"
 #include "cli/commands.h"
-#include "cli/models.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "device/device.h"
 #include "evolve/operation.h"
 #include "oracle/installed.h"
@@ -31,7 +32,7 @@ constexpr size_t kMaxLabelsBytes = 4u << 20;
 /// Descriptions of the tasks' operations. Each is made once.
 class Operations {
  public:
-  static Result<Operations> Open(const Common& common) {
+  static Result<Operations> Open(const app::Common& common) {
     Operations operations(common);
     TRY_ASSIGN(operations.device_, device::Find(common.model));
     TRY_ASSIGN(operations.oracle_, oracle::OpenInstalled(common.python, [](const auto&) {}));
@@ -40,7 +41,7 @@ class Operations {
   Result<std::string> TextOf(const std::string& name, bool backward) {
     std::string& text = texts_[{name, backward}];
     if (!text.empty()) return text;
-    Target target;
+    app::Target target;
     target.task = name;
     target.backward = backward;
     TRY_ASSIGN(const task::Task task, LoadTarget(target, common_));
@@ -51,8 +52,8 @@ class Operations {
   }
 
  private:
-  explicit Operations(const Common& common) : common_(common) {}
-  Common common_;
+  explicit Operations(const app::Common& common) : common_(common) {}
+  app::Common common_;
   device::Description device_;
   std::unique_ptr<oracle::Oracle> oracle_;
   std::map<std::pair<std::string, bool>, std::string> texts_;
@@ -136,7 +137,7 @@ Status CheckUsable(const review::CalibrationResult& result) {
               "use --transcript FILE to record their answers");
 }
 
-Result<Json> Document(const CalibrateCommand& command, const OpenedModels& models,
+Result<Json> Document(const CalibrateCommand& command, const app::OpenedModels& models,
                       const review::CalibrationResult& result,
                       const std::vector<review::CalibrationCase>& cases) {
   TRY_ASSIGN(const std::string labels, os::ReadFile(command.labels, kMaxLabelsBytes));
@@ -153,13 +154,13 @@ Result<Json> Document(const CalibrateCommand& command, const OpenedModels& model
 }  // namespace
 
 Result<int> Run(const CalibrateCommand& command) {
-  TRY_ASSIGN(const auto models, OpenedModels::Open(command.models));
+  TRY_ASSIGN(const auto models, app::OpenedModels::Open(command.models));
   review::CalibrateOptions options;
   options.reflect = command.reflect;
   if (!command.instructions.empty()) {
     TRY_ASSIGN(options.variants, review::ReadVariants(command.instructions));
   }
-  report::Progress progress(command.common.quiet);
+  report::Progress progress(command.show.quiet);
   TRY_ASSIGN(const auto cases, ReadCases(command, progress));
   options.progress = [&](size_t done, size_t all) {
     report::ProgressState state;

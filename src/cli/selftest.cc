@@ -11,10 +11,11 @@
 #include <regex>
 #include <thread>
 
+#include "app/lanes.h"
+#include "app/session.h"
 #include "base/clock.h"
 #include "cli/commands.h"
-#include "cli/lanes.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "os/fd.h"
 #include "os/process.h"
 #include "report/progress.h"
@@ -37,7 +38,7 @@ Result<std::regex> CompileFilter(const std::string& pattern) {
   }
 }
 
-std::vector<std::string> CheckCommandLine(const Specimen& specimen, const Common& common,
+std::vector<std::string> CheckCommandLine(const Specimen& specimen, const app::Common& common,
                                           const std::filesystem::path& verdict) {
   std::vector<std::string> argv = {"/proc/self/exe",  "check",         specimen.kernel.string(),
                                    "--task",          specimen.task,   "--settings",
@@ -51,7 +52,7 @@ std::vector<std::string> CheckCommandLine(const Specimen& specimen, const Common
 }
 
 /// An Error means that cupel failed: the process could not be started, or the user cancelled.
-Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
+Result<CheckOutcome> Check(const Specimen& specimen, const app::Common& common,
                            const std::filesystem::path& verdict) {
   os::SpawnOptions options;
   options.argv = CheckCommandLine(specimen, common, verdict);
@@ -79,7 +80,7 @@ Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
 class Selftest {
  public:
   explicit Selftest(const SelftestCommand& command)
-      : command_(command), progress_(command.common.quiet) {}
+      : command_(command), progress_(command.show.quiet) {}
 
   Result<int> Run() {
     const auto start = Clock::now();
@@ -87,13 +88,14 @@ class Selftest {
     TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
     const size_t jobs = command_.jobs > 0 ? static_cast<size_t>(command_.jobs)
                                           : std::max(1u, std::thread::hardware_concurrency());
-    TRY(ForEachOnLanes(std::min(jobs, all_.size()), all_.size(), [&](size_t lane, size_t item) {
-      return Examine(all_[item], folder.path() / fmt::format("{}.json", lane));
-    }));
+    TRY(app::ForEachOnLanes(
+        std::min(jobs, all_.size()), all_.size(), [&](size_t lane, size_t item) {
+          return Examine(all_[item], folder.path() / fmt::format("{}.json", lane));
+        }));
     progress_.Finish();
     const double seconds = SecondsSince(start);
     fmt::print("{}", SelftestText(all_, skipped_, seconds));
-    TRY(WriteJson(command_.common.json,
+    TRY(WriteJson(command_.show.json,
                   SelftestJson(all_, skipped_, command_.common.device, seconds)));
     return RatesOf(all_).surprises == 0 ? 0 : 1;
   }

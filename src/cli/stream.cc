@@ -9,12 +9,12 @@
 #include <map>
 #include <thread>
 
+#include "app/candidate.h"
+#include "app/ceilings.h"
+#include "app/kernel_list.h"
+#include "app/lanes.h"
 #include "base/clock.h"
-#include "cli/candidate.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
-#include "cli/kernel_list.h"
-#include "cli/lanes.h"
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
 #include "report/text.h"
@@ -40,11 +40,11 @@ Json StageSeconds(const judge::Verdict& verdict) {
 
 class Stream {
  public:
-  explicit Stream(const StreamCommand& command) : command_(command), view_(command.common.quiet) {}
+  explicit Stream(const StreamCommand& command) : command_(command), view_(command.show.quiet) {}
 
   Result<int> Run() {
     TRY(ReadList());
-    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile, [](const auto&) {}));
+    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile, ignored_));
     TRY(PrepareLanes());
     TRY(OpenOutput());
     start_ = std::chrono::steady_clock::now();
@@ -60,16 +60,17 @@ class Stream {
 
  private:
   Status ReadList() {
-    TRY_ASSIGN(distributions_, DistributionsOf(command_.distributions));
-    TRY(ReadKernelList(command_.list, [this](const ListedKernel& listed) { return Add(listed); }));
+    TRY_ASSIGN(distributions_, app::DistributionsOf(command_.distributions));
+    TRY(app::ReadKernelList(command_.list,
+                            [this](const app::ListedKernel& listed) { return Add(listed); }));
     if (!jobs_.empty()) return {};
     return Fail(ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
                 "write one line of JSON for each kernel: {\"kernel\": \"k.cu\", \"task\": "
                 "\"mnist_linear\"}");
   }
 
-  Status Add(const ListedKernel& listed) {
-    Target target;
+  Status Add(const app::ListedKernel& listed) {
+    app::Target target;
     target.settings = command_.settings;
     target.trials = command_.trials;
     target.task = listed.task;
@@ -88,7 +89,7 @@ class Stream {
     job.question.shadows = command_.shadow;
     job.build = [this, listed, &task] {
       return BuildCandidate(listed.kernel, task, listed.direction, command_.common,
-                            command_.compile);
+                            command_.compile, view_);
     };
     jobs_.push_back(std::move(job));
     return {};
@@ -103,7 +104,7 @@ class Stream {
       lane.parts = &lanes_[i]->parts();
       lane.name = fmt::format("{} {}", lanes_[i]->engine().Device().full_name, i);
       if (timed) {
-        TRY_ASSIGN(bench_[i].ceilings, CeilingsOf(lanes_[i]->engine()));
+        TRY_ASSIGN(bench_[i].ceilings, app::CeilingsOf(lanes_[i]->engine()));
         lane.bench = &bench_[i];
       }
       assay_lanes_.push_back(std::move(lane));
@@ -164,7 +165,7 @@ class Stream {
     ++counts_[verdict];
     ++done_;
     Write(json);
-    if (!command_.common.quiet) {
+    if (!command_.show.quiet) {
       view_.End();
       fmt::print("{:11} {} {}: {}\n", verdict, report::Printable(job.kernel.string()),
                  report::Printable(job.question.task->name), report::Printable(detail));
@@ -198,10 +199,11 @@ class Stream {
 
   StreamCommand command_;
   ProgressView view_;
+  app::Events ignored_;                      // the steps of the lanes
   std::map<std::string, task::Task> tasks_;  // a map, because jobs keep pointers to tasks
   std::vector<task::Distribution> distributions_;
   std::vector<assay::Job> jobs_;
-  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<std::unique_ptr<app::Session>> lanes_;
   std::vector<assay::BenchOptions> bench_;
   std::vector<assay::Lane> assay_lanes_;
   std::map<std::string, int> counts_;

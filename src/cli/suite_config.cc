@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/session.h"
+#include "app/session.h"
 
 namespace cupel::cli {
 
@@ -46,10 +46,10 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
   TRY_ASSIGN(command.full_size, JsonBool(config, "full_size", kWhat));
   if (config.contains("rounds")) {  // runs of older versions lack it
     TRY_ASSIGN(const int64_t rounds, JsonInt(config, "rounds", kWhat));
-    if (rounds < kFewestRounds || rounds > kMostRounds) {
+    if (rounds < app::kFewestRounds || rounds > app::kMostRounds) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: \"rounds\" is {}, but must be {} to {}", kWhat, rounds,
-                              kFewestRounds, kMostRounds));
+                              app::kFewestRounds, app::kMostRounds));
     }
     command.rounds = static_cast<int>(rounds);
   }

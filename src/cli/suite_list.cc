@@ -9,10 +9,10 @@
 #include <set>
 #include <system_error>
 
+#include "app/candidate.h"
+#include "app/kernel_list.h"
 #include "base/hash.h"
 #include "base/name_some.h"
-#include "cli/candidate.h"
-#include "cli/kernel_list.h"
 #include "cli/task_filter.h"
 #include "os/fd.h"
 #include "os/path.h"
@@ -64,7 +64,8 @@ class Lister {
                   "give a folder of kernels with --kernels");
     }
     if (listed) {
-      TRY(ReadKernelList(input, [this](const ListedKernel& one) { return AddListed(one); }));
+      TRY(app::ReadKernelList(input,
+                              [this](const app::ListedKernel& one) { return AddListed(one); }));
     } else {
       TRY_ASSIGN(const auto tasks, Tasks());
       for (const TaskFile& task : tasks) TRY(AddTask(task));
@@ -168,12 +169,12 @@ class Lister {
     }
     // In a task's own folder, Python files belong to the task.
     for (const fs::path& kernel :
-         KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : IsCandidateName)) {
+         KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : app::IsCandidateName)) {
       if (DirectionOfName(kernel) == direction) {
         named.emplace_back(kernel.filename().string(), kernel);
       }
     }
-    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), IsCandidateName)) {
+    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), app::IsCandidateName)) {
       named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
     }
     return named;
@@ -193,7 +194,7 @@ class Lister {
     for (fs::directory_iterator entry(inputs_.kernels, error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path name = entry->path().filename();
-      const bool kernel = IsCandidateName(name) && known.count(name.stem().string()) == 0;
+      const bool kernel = app::IsCandidateName(name) && known.count(name.stem().string()) == 0;
       if (kernel || (entry->is_directory(error) && known.count(name.string()) == 0)) {
         unknown.push_back(name.string());
       }
@@ -229,7 +230,7 @@ class Lister {
     return {};
   }
 
-  Status AddListed(const ListedKernel& listed) {
+  Status AddListed(const app::ListedKernel& listed) {
     if (!Wanted(listed.direction)) return {};
     auto known = tasks_.find(listed.task);
     if (known == tasks_.end()) {

@@ -9,8 +9,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "app/session.h"
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "judge/record.h"
 #include "os/fd.h"
 #include "report/suite_compare.h"
@@ -174,7 +175,7 @@ Result<int> Run(const SuiteReportCommand& command) {
   TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(document), command.run));
   fmt::print("{}", written.text);
   fmt::print("{}\n", (command.run / "results.html").string());
-  TRY(WriteJson(command.common.json, written.document));
+  TRY(WriteJson(command.show.json, written.document));
   return 0;
 }
 
@@ -199,7 +200,7 @@ Result<int> Run(const SuiteMergeCommand& command) {
   TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(merged), command.output));
   fmt::print("{}", written.text);
   fmt::print("{}\n", (command.output / "results.html").string());
-  TRY(WriteJson(command.common.json, written.document));
+  TRY(WriteJson(command.show.json, written.document));
   return 0;
 }
 
@@ -208,7 +209,7 @@ Result<int> Run(const SuiteCompareCommand& command) {
   TRY_ASSIGN(const report::Suite b, ReadRun(command.b));
   const report::Comparison comparison = report::Compare(a, b);
   fmt::print("{}", report::CompareText(comparison));
-  TRY(WriteJson(command.common.json, report::ToJson(comparison)));
+  TRY(WriteJson(command.show.json, report::ToJson(comparison)));
   return comparison.worse() ? 1 : 0;
 }
 

@@ -12,14 +12,15 @@
 #include <system_error>
 #include <thread>
 
+#include "app/candidate.h"
+#include "app/lanes.h"
+#include "app/session.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
-#include "cli/lanes.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "cli/suite_config.h"
 #include "cli/suite_list.h"
 #include "cli/suite_order.h"
@@ -52,7 +53,7 @@ task::Direction DirectionOf(const serve::Item& item) {
 class SuiteRun {
  public:
   explicit SuiteRun(const SuiteRunCommand& command)
-      : command_(command), progress_(command.common.quiet) {}
+      : command_(command), progress_(command.show.quiet) {}
 
   Result<int> Run() {
     TRY_ASSIGN(const fs::path data, os::DataDir());
@@ -196,9 +197,9 @@ class SuiteRun {
   /// which is needed to find a task's arguments.
   Status OpenAnswers(std::vector<serve::Item>& items) {
     TRY_ASSIGN(answers_, os::TempDir::Create());
-    std::vector<Result<CandidateFile>> opened(items.size());
+    std::vector<Result<app::CandidateFile>> opened(items.size());
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
+    TRY(app::ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
       opened[i] = OpenAnswer(items[i], i);
@@ -221,9 +222,9 @@ class SuiteRun {
     return {};
   }
 
-  Result<CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
+  Result<app::CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
     TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-    TRY_ASSIGN(CandidateFile file,
+    TRY_ASSIGN(app::CandidateFile file,
                OpenCandidate(item.kernel, &task, DirectionOf(item), command_.common));
     TRY(KeepAnswer(index, file));
     return file;
@@ -231,7 +232,7 @@ class SuiteRun {
 
   /// Moves the extracted file to one common folder. Thousands of open temporary folders would be
   /// too many.
-  Status KeepAnswer(size_t index, CandidateFile& file) const {
+  Status KeepAnswer(size_t index, app::CandidateFile& file) const {
     const fs::path folder = answers_->path() / std::to_string(index);
     const fs::path kept = folder / file.path.filename();
     std::error_code error;
@@ -392,7 +393,7 @@ class SuiteRun {
     const bool whole = done && counts.done == counts.total;
     TRY(store_->SetStatus(whole ? archive::RunStatus::kFinished : archive::RunStatus::kStopped));
     TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(*store_, folder_));
-    TRY(WriteJson(command_.common.json, written.document));
+    TRY(WriteJson(command_.show.json, written.document));
     if (!done) {
       Error error = done.error();
       if (error.remedy.empty()) {

@@ -6,8 +6,9 @@
 
 #include <cstdio>
 
+#include "app/session.h"
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "os/fd.h"
 #include "report/text.h"
 
@@ -53,11 +54,11 @@ Result<int> List(const TaskCommand& command, const std::filesystem::path& root) 
                report::Printable(task.title));
     all.push_back(ToJson(task));
   }
-  TRY(WriteJson(command.common.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
+  TRY(WriteJson(command.show.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
   return 0;
 }
 
-Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) {
+Result<int> ShowTask(const TaskCommand& command, const std::filesystem::path& root) {
   TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, root));
   fmt::print("{}: {}\n{}\n", report::Printable(task.name), report::Printable(task.title),
              report::Printable(task.path.string()));
@@ -79,7 +80,7 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
   }
   Json json = ToJson(task);
   json["schema"] = "cupel.task/1";
-  TRY(WriteJson(command.common.json, json));
+  TRY(WriteJson(command.show.json, json));
   return 0;
 }
 
@@ -89,7 +90,7 @@ Result<int> Run(const TaskCommand& command) {
   TRY_ASSIGN(const auto data, os::DataDir());
   const auto root = data / "tasks";
   if (command.action == "controls") return RunTaskControls(command);
-  return command.action == "show" ? Show(command, root) : List(command, root);
+  return command.action == "show" ? ShowTask(command, root) : List(command, root);
 }
 
 }  // namespace cupel::cli

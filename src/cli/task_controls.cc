@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/session.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "judge/controls.h"
 #include "os/process.h"
 #include "report/table.h"
@@ -89,15 +90,14 @@ Json ToJson(const SettingControls& result) {
 
 /// Returns 0 if every setting whose reference runs can detect wrong answers, otherwise 1.
 Result<int> RunTaskControls(const TaskCommand& command) {
-  Target target;
+  app::Target target;
   target.task = command.task;
   target.backward = command.backward;
   target.settings = command.settings;
   target.full_size = command.full_size;
   TRY_ASSIGN(const task::Task task, LoadTarget(target, command.common));
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, Compile{},
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, app::Compile{}, view));
   const assay::Question question = QuestionOf(task, target, command.common);
   const auto settings = assay::Chosen(question);
   if (settings.empty()) {
@@ -116,10 +116,10 @@ Result<int> RunTaskControls(const TaskCommand& command) {
     list.push_back(ToJson(result));
     all_judge = all_judge && judge::PassingText(result.controls).empty();
   }
-  TRY(WriteJson(command.common.json, Json{{"schema", "cupel.controls/1"},
-                                          {"task", task.name},
-                                          {"direction", task::Name(question.direction)},
-                                          {"settings", std::move(list)}}));
+  TRY(WriteJson(command.show.json, Json{{"schema", "cupel.controls/1"},
+                                        {"task", task.name},
+                                        {"direction", task::Name(question.direction)},
+                                        {"settings", std::move(list)}}));
   return all_judge ? 0 : 1;
 }
 

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/session.h"
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "os/fd.h"
 #include "report/progress.h"
 #include "task/reduced.h"
@@ -54,7 +55,7 @@ class FilterRun {
  private:
   FilterRun(const FilterCommand& command, const std::filesystem::path& data,
             const std::filesystem::path& cache)
-      : command_(command), root_(data / "tasks"), line_(command.common.quiet), filter_([&] {
+      : command_(command), root_(data / "tasks"), line_(command.show.quiet), filter_([&] {
           oracle::FilterOptions options;
           options.script = data / "src" / "oracle" / "filter.py";
           options.python = command.common.python;
@@ -75,7 +76,7 @@ class FilterRun {
   }
 
   Status Examine(const task::Task& task, FilteredTask& filtered) {
-    Target target;
+    app::Target target;
     target.settings = command_.settings;
     const auto kinds = KindsOf(target);
     for (const auto direction : task::kDirections) {
@@ -170,7 +171,7 @@ Result<int> Run(const FilterCommand& command) {
   } else if (!report.tasks.empty()) {
     fmt::print("{}", FilterSummary(report));
   }
-  TRY(WriteJson(command.common.json, FilterJson(report)));
+  TRY(WriteJson(command.show.json, FilterJson(report)));
   if (!status) return tl::unexpected<Error>(status.error());
   return StatusOf(report);
 }

@@ -7,9 +7,10 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/session.h"
 #include "base/hash.h"
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "os/fd.h"
 #include "report/text.h"
 
@@ -119,13 +120,13 @@ Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
   Take(imported, problem);
   problem.folder = folder.string();
   TRY(WriteImported(file.path, imported, folder, command.force));
-  if (!command.common.quiet) Print(file, folder, imported);
+  if (!command.show.quiet) Print(file, folder, imported);
   return true;
 }
 
 Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>& files) {
   TRY_ASSIGN(const oracle::ImportOptions options,
-             ImporterOptions(command.common, command.seconds, command.memory));
+             app::ImporterOptions(command.common, command.seconds, command.memory));
   oracle::Importer importer(options);
   ImportReport report;
   report.seconds = command.seconds;
@@ -140,7 +141,7 @@ Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>&
   if (files.size() > 1) {
     fmt::print("{} of {} problems imported\n", files.size() - refused, files.size());
   }
-  TRY(WriteJson(command.common.json, ImportJson(report)));
+  TRY(WriteJson(command.show.json, ImportJson(report)));
   if (refused == 0) return 0;
   if (refused < files.size()) return 1;
   // If all folders exist already, nothing was imported: wrong usage.
@@ -151,18 +152,6 @@ Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>&
 }
 
 }  // namespace
-
-Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory) {
-  TRY_ASSIGN(const auto data, os::DataDir());
-  TRY_ASSIGN(const auto cache, os::CacheDir());
-  oracle::ImportOptions options;
-  options.script = data / "src" / "oracle" / "import_task.py";
-  options.python = common.python;
-  options.cache = cache / "cases";
-  options.deadline = std::chrono::seconds(seconds);
-  options.memory = memory;
-  return options;
-}
 
 oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file) {
   oracle::ImportRequest request;

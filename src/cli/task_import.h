@@ -80,8 +80,6 @@ std::string ImportSummary(const ImportReport& report);
 /// Runs `cupel task import --report`.
 Result<int> RunImportReport(const ImportCommand& command, const std::vector<TaskFile>& files);
 
-/// The options for an importer in this installation.
-Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file);
 
 }  // namespace cupel::cli

@@ -7,8 +7,9 @@
 #include <mutex>
 #include <thread>
 
+#include "app/lanes.h"
 #include "base/hash.h"
-#include "cli/lanes.h"
+#include "cli/json_file.h"
 #include "cli/task_import.h"
 #include "os/fd.h"
 #include "os/process.h"
@@ -117,7 +118,7 @@ Counts CountsOf(const ImportReport& report) {
 class ReportRun {
  public:
   ReportRun(const ImportCommand& command, const std::vector<TaskFile>& files)
-      : command_(command), files_(files), progress_(command.common.quiet) {
+      : command_(command), files_(files), progress_(command.show.quiet) {
     report_.seconds = command.seconds;
     report_.memory = static_cast<int64_t>(command.memory);
   }
@@ -128,14 +129,14 @@ class ReportRun {
     const size_t jobs = command_.jobs > 0 ? static_cast<size_t>(command_.jobs) : cores;
     const size_t lanes = std::max<size_t>(1, std::min(jobs, todo_.size()));
     lanes_.resize(lanes);
-    const Status status = ForEachOnLanes(
+    const Status status = app::ForEachOnLanes(
         lanes, todo_.size(), [&](size_t lane, size_t item) { return RunItem(lanes_[lane], item); });
     lanes_.clear();
     progress_.Finish();
     report_.interrupted = !status.has_value();
     TRY(Write());
     fmt::print("{}", ImportSummary(report_));
-    TRY(WriteJson(command_.common.json, ImportJson(report_)));
+    TRY(WriteJson(command_.show.json, ImportJson(report_)));
     if (!status) return tl::unexpected<Error>(status.error());
     return 0;
   }
@@ -165,7 +166,7 @@ class ReportRun {
     if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
     if (!lane.importer) {
       TRY_ASSIGN(const auto options,
-                 ImporterOptions(command_.common, command_.seconds, command_.memory));
+                 app::ImporterOptions(command_.common, command_.seconds, command_.memory));
       lane.importer = std::make_unique<oracle::Importer>(options);
       TRY_ASSIGN(lane.stages, ImportStages::Create(command_));
     }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/session.h"
+#include "app/session.h"
 #include "cli/task_import.h"
 #include "oracle/filter.h"
 #include "oracle/oracle.h"

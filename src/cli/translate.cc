@@ -8,12 +8,13 @@
 #include <string_view>
 #include <utility>
 
+#include "app/models.h"
+#include "app/search/run.h"
+#include "app/search/run_summary.h"
 #include "base/printable.h"
 #include "cli/commands.h"
-#include "cli/models.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/run.h"
-#include "cli/run_summary.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
 #include "evolve/operation.h"
@@ -41,17 +42,17 @@ Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
                 "continue it with cupel optimize --resume");
   }
   TRY(ReadRun(json, command.common, command.compile, command.target));
-  TRY_ASSIGN(const Json* translate, JsonObject(json, "translate", kRunConfig));
+  TRY_ASSIGN(const Json* translate, JsonObject(json, "translate", app::kRunConfig));
   if (command.models.specs.empty()) {
-    TRY_ASSIGN(command.models.specs, Strings(*translate, "models"));
+    TRY_ASSIGN(command.models.specs, app::Strings(*translate, "models"));
   }
   if (!command.attempts) {
     int attempts = 0;
-    TRY(ReadInt(*translate, "attempts", attempts));
+    TRY(app::ReadInt(*translate, "attempts", attempts));
     command.attempts = attempts;
   }
   TRY(ReadBudget(*translate, command.models));
-  return JsonString(json, "operation", kRunConfig);
+  return JsonString(json, "operation", app::kRunConfig);
 }
 
 /// Like "attempt 2 (MODEL): candidate 1, Tiled product is not correct", followed by the reasons.
@@ -79,13 +80,13 @@ Json AttemptJson(const evolve::Attempt& attempt) {
               {"problem", attempt.problem}};
 }
 
-Status WriteReport(const TranslateCommand& command, const OpenRun& run,
+Status WriteReport(const TranslateCommand& command, const app::OpenRun& run,
                    const evolve::Translation& translation, const llm::Spending& spent) {
   Json attempts = Json::array();
   for (const evolve::Attempt& attempt : translation.attempts) {
     attempts.push_back(AttemptJson(attempt));
   }
-  return WriteJson(command.common.json,
+  return WriteJson(command.show.json,
                    Json{{"schema", "cupel.translation/1"},
                         {"task", run.info.task},
                         {"direction", run.info.direction},
@@ -98,12 +99,12 @@ Status WriteReport(const TranslateCommand& command, const OpenRun& run,
 }
 
 /// Writes the kernel, and prints the result of each attempt.
-Result<int> Conclude(TranslateCommand& command, OpenRun& run,
+Result<int> Conclude(TranslateCommand& command, app::OpenRun& run,
                      const evolve::Translation& translation, const llm::Spending& spent) {
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
-  if (command.output.empty()) command.output = run.folder / kBestFile;
+  if (command.output.empty()) command.output = run.folder / app::kBestFile;
   for (const evolve::Attempt& attempt : translation.attempts) {
-    if (!command.common.quiet || attempt.number == static_cast<int>(translation.attempts.size())) {
+    if (!command.show.quiet || attempt.number == static_cast<int>(translation.attempts.size())) {
       fmt::print("{}", AttemptText(attempt));
     }
   }
@@ -130,21 +131,20 @@ Result<int> Conclude(TranslateCommand& command, OpenRun& run,
 
 Result<int> Run(const TranslateCommand& given) {
   TranslateCommand command = given;
-  std::optional<OpenRun> run;
+  std::optional<app::OpenRun> run;
   std::string operation;
   if (!command.resume.empty()) {
-    TRY_ASSIGN(run, ResumeRun(command.resume));
-    TRY_ASSIGN(const Json config, ParseJson(run->info.config, kRunConfig));
+    TRY_ASSIGN(run, app::ResumeRun(command.resume));
+    TRY_ASSIGN(const Json config, ParseJson(run->info.config, app::kRunConfig));
     TRY_ASSIGN(operation, FromJson(config, command));
   }
-  TRY_ASSIGN(const std::vector<llm::ModelSpec> specs, SpecsOf(command.models));
+  TRY_ASSIGN(const std::vector<llm::ModelSpec> specs, app::SpecsOf(command.models));
   const task::Direction direction = DirectionOf(command.target);
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   if (run) TRY(CheckTask(*run, task, direction));
-  ProgressView view(command.common.quiet);
-  const auto show = [&](const assay::Progress& p) { view.Show(p); };
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile, show, true));
-  TRY_ASSIGN(const auto objective, MakeObjective("time", *session, show));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(command.common, command.compile, view, true));
+  TRY_ASSIGN(const auto objective, MakeObjective("time", *session, view));
   evolve::TranslateOptions options;
   options.attempts = command.attempts.value_or(options.attempts);
   command.attempts = options.attempts;
@@ -166,7 +166,7 @@ Result<int> Run(const TranslateCommand& given) {
                               RunQuestion(task, command.target), evaluating,
                               [&](const evolve::RunProgress& p) { view.Show(p); });
   llm::RecordedOptions conversing;
-  conversing.limits = LimitsOf(command.models);
+  conversing.limits = app::LimitsOf(command.models);
   conversing.seed = run->info.seed;
   TRY_ASSIGN(const auto conversations,
              evolve::Conversations::Open(run->archive, specs, conversing));

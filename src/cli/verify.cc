@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/candidate.h"
+#include "app/session.h"
 #include "base/hash.h"
 #include "build/build.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "cli/verify_text.h"
 #include "gpu/driver.h"
 #include "judge/record.h"
@@ -30,7 +31,7 @@ struct Subject {
   judge::Record record;
   fs::path kernel;  // the path that messages name
   task::Task task;
-  CandidateFile file;  // for a Python answer, the extracted file
+  app::CandidateFile file;  // for a Python answer, the extracted file
 };
 
 /// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
@@ -73,7 +74,8 @@ Result<Subject> FindSubject(const VerifyCommand& command, const fs::path& file_o
   TRY_ASSIGN(task::Task listed, FindTask(command, record));
   task::Task task =
       record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
-  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(record), command.common));
+  TRY_ASSIGN(app::CandidateFile file,
+             OpenCandidate(kernel, &task, DirectionOf(record), command.common));
   return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
 }
 
@@ -160,17 +162,16 @@ Result<std::string> DeviceOf(const VerifyCommand& command, const judge::Asked& a
 /// Judges again, with the options of the record.
 Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subject) {
   const judge::Asked& asked = subject.record.provenance.asked;
-  Common common = command.common;
+  app::Common common = command.common;
   TRY_ASSIGN(common.device, DeviceOf(command, asked));
   common.model = asked.model;
-  Compile compile = command.compile;
+  app::Compile compile = command.compile;
   compile.arch = asked.arch;
   compile.flags = asked.flags;
   for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
   TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
-  ProgressView view(common.quiet);
-  TRY_ASSIGN(auto session,
-             Session::Create(common, compile, [&](const assay::Progress& p) { view.Show(p); }));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(auto session, app::Session::Create(common, compile, view));
   view.Show(assay::Progress{"building", 0, 0});
   TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
   candidate.path = subject.kernel;
@@ -241,7 +242,7 @@ Result<int> VerifyAll(const VerifyCommand& command) {
     all.Add(record.string(), one);
   }
   fmt::print("{}", all.Text());
-  TRY(WriteJson(command.common.json, all.ToJson()));
+  TRY(WriteJson(command.show.json, all.ToJson()));
   return all.Status();
 }
 
@@ -251,7 +252,7 @@ Result<int> Run(const VerifyCommand& command) {
   if (command.records.size() > 1) return VerifyAll(command);
   TRY_ASSIGN(const Verification result, Verify(command, command.records.front()));
   fmt::print("{}", VerificationText(result));
-  TRY(WriteJson(command.common.json, VerificationJson(result)));
+  TRY(WriteJson(command.show.json, VerificationJson(result)));
   if (result.IsNotRepeated()) return 2;
   return result.Holds() ? 0 : 1;
 }

@@ -8,13 +8,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/ceilings.h"
+#include "app/session.h"
 #include "assay/bench.h"
 #include "assay/provenance.h"
 #include "cli/bench_text.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/protocol_output.h"
-#include "cli/session.h"
 #include "judge/record.h"
 #include "judge/verdict.h"
 #include "oracle/python.h"
@@ -25,7 +25,7 @@
 namespace cupel::cli {
 namespace {
 
-class SessionJudge final : public serve::Judge {
+class SessionJudge final : public serve::Judge, private app::Events {
  public:
   static Result<std::unique_ptr<serve::Judge>> Open(const WorkerCommand& command,
                                                     const serve::Setup& setup,
@@ -36,7 +36,8 @@ class SessionJudge final : public serve::Judge {
 
  private:
   explicit SessionJudge(serve::WireEnd& wire) : wire_(wire) {}
-  void Show(const assay::Progress& progress) {
+  using app::Events::Show;
+  void Show(const assay::Progress& progress) override {
     wire_.Show({ticket_, progress.stage, progress.done, progress.total});
   }
   void PrintWarnings();
@@ -50,8 +51,8 @@ class SessionJudge final : public serve::Judge {
   serve::WireEnd& wire_;
   int64_t ticket_ = 0;
   serve::Ready ready_;
-  Common common_;
-  std::unique_ptr<Session> session_;
+  app::Common common_;
+  std::unique_ptr<app::Session> session_;
   serve::RemoteOracle* remote_ = nullptr;  // null if this worker makes the cases
   assay::BenchOptions bench_;
   std::unique_ptr<oracle::Baselines> baselines_;
@@ -63,12 +64,12 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerCommand& co
                                                          const serve::Setup& setup,
                                                          serve::WireEnd& wire) {
   std::unique_ptr<SessionJudge> judge(new SessionJudge(wire));
-  Common& common = judge->common_;
+  app::Common& common = judge->common_;
   common.device = setup.device;
   common.model = setup.model;
   common.threads = setup.threads;
   common.python = command.python.empty() ? setup.python : command.python;
-  Compile compile;
+  app::Compile compile;
   compile.arch = setup.arch;
   compile.flags = setup.flags;
   compile.include_roots = setup.include_roots;
@@ -88,16 +89,13 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerCommand& co
     oracle = std::move(remote);
   }
   SessionJudge& self = *judge;
-  TRY_ASSIGN(judge->session_,
-             Session::Create(
-                 common, compile, [&self](const assay::Progress& p) { self.Show(p); }, true,
-                 std::move(oracle)));
+  TRY_ASSIGN(judge->session_, app::Session::Create(common, compile, self, true, std::move(oracle)));
   const engine::Engine& engine = judge->session_->engine();
   judge->ready_.device = fmt::format("{} ({})", engine.Name(), engine.Device().full_name);
   judge->ready_.timed = engine.Name() == "gpu";
   judge->ready_.gpu = engine.Device().uuid;
   if (judge->ready_.timed) {
-    TRY_ASSIGN(judge->bench_.ceilings, CeilingsOf(judge->session_->engine()));
+    TRY_ASSIGN(judge->bench_.ceilings, app::CeilingsOf(judge->session_->engine()));
   }
   return std::unique_ptr<serve::Judge>(std::move(judge));
 }
@@ -106,7 +104,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   ticket_ = work.ticket;
   if (remote_ != nullptr) remote_->Serve(work.ticket);
   const serve::Item& item = work.item;
-  Target target;
+  app::Target target;
   target.task = files.task.string();
   target.backward = item.backward;
   target.settings = item.settings;
@@ -125,7 +123,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(files.kernel, options));
   candidate.path = item.kernel;
 
-  Common common = common_;
+  app::Common common = common_;
   common.seed = item.seed;
   assay::Question question = QuestionOf(task, target, common);
   if (item.thorough) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/ceilings.h"
+#include "app/ceilings.h"
 
 #include <cctype>
 
 #include "base/json.h"
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr size_t kMostStoredBytes = 1 << 16;
@@ -34,4 +34,4 @@ Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
   return ceilings;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/session.h"
+#include "app/session.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "os/fd.h"
 #include "task/reduced.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ Result<int> GpuOrdinal(std::string_view device) {
       "use --device emu, or gpu:0");
 }
 
-Result<build::Options> BuildOptions(const Compile& compile) {
+Result<build::Options> CompilerOptions(const Compile& compile) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   build::Options options;
@@ -85,10 +85,21 @@ Result<build::Options> BuildOptions(const Compile& compile) {
   return options;
 }
 
-Result<std::unique_ptr<Session>> Session::Create(
-    const Common& common, const Compile& compile,
-    std::function<void(const assay::Progress&)> progress, bool will_time,
-    std::unique_ptr<oracle::Oracle> oracle) {
+Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  oracle::ImportOptions options;
+  options.script = data / "src" / "oracle" / "import_task.py";
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.deadline = std::chrono::seconds(seconds);
+  options.memory = memory;
+  return options;
+}
+
+Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Compile& compile,
+                                                 Events& events, bool will_time,
+                                                 std::unique_ptr<oracle::Oracle> oracle) {
   TRY_ASSIGN(const auto data, os::DataDir());
 
   std::unique_ptr<Session> session(new Session());
@@ -97,24 +108,27 @@ Result<std::unique_ptr<Session>> Session::Create(
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
-    TRY_ASSIGN(session->oracle_,
-               oracle::OpenInstalled(
-                   common.python, [progress](const std::string& stage) { progress({stage, 0, 0}); },
-                   std::move(gpu), TorchThreads(common)));
+    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
+                                     common.python,
+                                     [&events](const std::string& stage) {
+                                       events.Show(assay::Progress{stage, 0, 0});
+                                     },
+                                     std::move(gpu), TorchThreads(common)));
   }
 
   assay::Parts& parts = session->parts_;
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
   parts.oracle_scripts = data / "src" / "oracle";
-  TRY_ASSIGN(parts.build, BuildOptions(compile));
+  TRY_ASSIGN(parts.build, CompilerOptions(compile));
   parts.record.program = "/proc/self/exe";
   // Recording a call takes about 60 ms. Host code that never returns must be detected within
   // seconds.
   parts.record.deadline = std::chrono::seconds(5);
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
-  session->progress_ = progress;
-  session->assay_ = std::make_unique<assay::Assay>(parts, std::move(progress));
+  session->events_ = &events;
+  session->assay_ = std::make_unique<assay::Assay>(
+      parts, [&events](const assay::Progress& progress) { events.Show(progress); });
   return session;
 }
 
@@ -134,7 +148,9 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
                      kernels.probe_iterations};
-  options.progress = [this](const std::string& stage) { progress_({stage, 0, 0}); };
+  options.progress = [this](const std::string& stage) {
+    events_->Show(assay::Progress{stage, 0, 0});
+  };
   return oracle::Baselines::Start(std::move(options));
 }
 
@@ -203,9 +219,4 @@ Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text)
   return chosen;
 }
 
-Status WriteJson(const std::filesystem::path& path, const Json& json) {
-  if (path.empty()) return {};
-  return os::WriteFileAtomically(path, DumpJson(json, 2) + "\n");
-}
-
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/candidate.h"
+#include "app/candidate.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
+#include "app/session.h"
 #include "base/hash.h"
 #include "build/extract.h"
 #include "build/flags.h"
-#include "cli/commands.h"
-#include "cli/session.h"
-#include "cli/task_import.h"
 #include "oracle/python.h"
 #include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,19 +109,18 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
 
 Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common,
-                                    Compile& compile) {
+                                    Compile& compile, Events& events) {
   TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, task, direction, common));
   compile.flags.insert(compile.flags.begin(), file.flags.begin(), file.flags.end());
-  for (const std::string& note : common.quiet ? std::vector<std::string>() : file.notes) {
-    fmt::print(stderr, "{}: {}\n", report::Printable(kernel.filename().string()),
-               report::Printable(note));
+  for (const std::string& note : file.notes) {
+    events.Note(fmt::format("{}: {}", kernel.filename().string(), note));
   }
   return file;
 }
 
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateFile& file,
                                         const Compile& compile) {
-  TRY_ASSIGN(const build::Options options, BuildOptions(compile));
+  TRY_ASSIGN(const build::Options options, CompilerOptions(compile));
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(file.path, options));
   candidate.path = kernel;
   candidate.folder = file.folder;
@@ -138,40 +134,27 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
 
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const task::Task& task,
                                         task::Direction direction, const Common& common,
-                                        Compile compile) {
-  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, direction, common, compile));
+                                        Compile compile, Events& events) {
+  TRY_ASSIGN(const CandidateFile file,
+             OpenCandidate(kernel, &task, direction, common, compile, events));
   return BuildCandidate(kernel, file, compile);
 }
 
-/// `cupel extract`: prints or writes the .cu file that the other commands build.
-Result<int> Run(const ExtractCommand& command) {
+Result<ExtractReport> Extract(const ExtractOptions& options) {
   std::optional<task::Task> task;
-  if (!command.task.empty()) {
-    TRY_ASSIGN(task::Task named, LoadTarget(Target{.task = command.task}, command.common));
+  if (!options.task.empty()) {
+    TRY_ASSIGN(task::Task named, LoadTarget(Target{.task = options.task}, options.common));
     task.emplace(std::move(named));
   }
-  if (command.answer.extension() != ".py") {
+  if (options.answer.extension() != ".py") {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is not a Python file", command.answer.string()),
+                fmt::format("{} is not a Python file", options.answer.string()),
                 "give a Python answer with load_inline; its name must end in .py");
   }
-  TRY_ASSIGN(const CandidateFile file, OpenCandidate(command.answer, task ? &*task : nullptr,
-                                                     task::Direction::kForward, command.common));
-  TRY_ASSIGN(const std::string source, os::ReadFile(file.path, 64u << 20));
-  if (command.output.empty()) {
-    fmt::print("{}", source);
-  } else {
-    TRY(os::WriteFileAtomically(command.output, source));
-  }
-  std::string flags;
-  for (const std::string& flag : file.flags) flags += fmt::format(" --flag={}", flag);
-  if (!command.common.quiet) {
-    for (const std::string& note : file.notes) {
-      fmt::print(stderr, "note: {}\n", report::Printable(note));
-    }
-    fmt::print(stderr, "to compile it with the answer's flags, use{}\n", report::Printable(flags));
-  }
-  return 0;
+  TRY_ASSIGN(CandidateFile file, OpenCandidate(options.answer, task ? &*task : nullptr,
+                                               task::Direction::kForward, options.common));
+  TRY_ASSIGN(std::string source, os::ReadFile(file.path, 64u << 20));
+  return ExtractReport{std::move(source), std::move(file.flags), std::move(file.notes)};
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

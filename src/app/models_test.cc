@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/models.h"
+#include "app/models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "llm/transcript.h"
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using testing::HasSubstr;
@@ -93,4 +93,4 @@ TEST_F(OpenedModelsTest, ReportsInvalidOptionsAndTranscripts) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/models.h"
+#include "app/models.h"
 
 #include <cmath>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 #include "llm/transcript.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr double kNanosPerDollar = 1e9;
@@ -94,4 +94,4 @@ Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& opt
   return opened;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,4 +1,4 @@
-// The language models that a command asks. They share prices, one budget, one transcript, and the
+// The language models that a use case asks. They share prices, one budget, one transcript, and the
 // answers that the transcript already contains.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -6,13 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "app/options.h"
 #include "base/result.h"
-#include "cli/options.h"
 #include "llm/asker.h"
 #include "llm/recorded.h"
 #include "llm/spec.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 llm::BudgetLimits LimitsOf(const ModelOptions& options);
 /// Errors: no model was given; an invalid spec.
@@ -42,4 +42,4 @@ class OpenedModels {
   std::unique_ptr<llm::RecordedModels> models_;
 };
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

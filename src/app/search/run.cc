@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run.h"
+#include "app/search/run.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <ctime>
 #include <utility>
 
+#include "app/ceilings.h"
+#include "app/search/run_summary.h"
 #include "base/hash.h"
 #include "base/printable.h"
 #include "base/version.h"
 #include "build/lint.h"
-#include "cli/ceilings.h"
-#include "cli/run_summary.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 /// Like "mnist_linear_relu-20260201-101500". Usually unique; if the run exists already, creating it
@@ -153,9 +153,8 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   return question;
 }
 
-Result<std::unique_ptr<evolve::Objective>> MakeObjective(
-    const std::string& aim, Session& session,
-    std::function<void(const assay::Progress&)> progress) {
+Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session,
+                                                         Events& events) {
   const auto known = evolve::AimNamed(aim);
   if (!known) {
     return Fail(ErrorCode::kInvalidArgument, "unknown objective " + aim,
@@ -171,7 +170,7 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
   TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
   return evolve::MakeMeasured(
       session.parts(), std::move(options), *known,
-      [progress = std::move(progress)](const std::string& stage) { progress({stage, 0, 0}); });
+      [&events](const std::string& stage) { events.Show(assay::Progress{stage, 0, 0}); });
 }
 
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options) {
@@ -196,4 +195,4 @@ Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command) {
   return Error{error.code, cancelled ? "interrupted" : error.message, std::move(remedy)};
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

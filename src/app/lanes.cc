@@ -1,27 +1,26 @@
 // Tested by lanes_test.cc.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/lanes.h"
+#include "app/lanes.h"
 
 #include <fmt/format.h>
 
 #include <atomic>
 #include <thread>
 
-namespace cupel::cli {
+namespace cupel::app {
 
-Result<std::vector<std::unique_ptr<Session>>> OpenLanes(
-    const Common& common, const Compile& compile,
-    const std::function<void(const assay::Progress&)>& progress) {
+Result<std::vector<std::unique_ptr<Session>>> OpenLanes(const Common& common,
+                                                        const Compile& compile, Events& events) {
   std::vector<std::unique_ptr<Session>> lanes;
   if (common.device != "gpu:all") {
-    TRY_ASSIGN(auto session, Session::Create(common, compile, progress, true));
+    TRY_ASSIGN(auto session, Session::Create(common, compile, events, true));
     lanes.push_back(std::move(session));
     return lanes;
   }
   for (int ordinal = 0;; ++ordinal) {
     Common one = common;
     one.device = fmt::format("gpu:{}", ordinal);
-    auto session = Session::Create(one, compile, progress, true);
+    auto session = Session::Create(one, compile, events, true);
     // kNotFound means that there are no more GPUs.
     const bool is_end = !session && session.error().code == ErrorCode::kNotFound;
     if (is_end && !lanes.empty()) return lanes;
@@ -52,4 +51,4 @@ Status ForEachOnLanes(size_t lanes, size_t items,
   return first;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

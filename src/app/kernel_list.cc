@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/kernel_list.h"
+#include "app/kernel_list.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr size_t kMostListBytes = 64u << 20;
@@ -56,4 +56,4 @@ Status ReadKernelList(const std::filesystem::path& list,
   return {};
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -2,28 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "archive/archive.h"
 #include "base/json.h"
+#include "report/run.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 inline constexpr const char* kRunFile = "run.cupel";
 inline constexpr const char* kBestFile = "best.cu";
 inline constexpr const char* kReportFile = "report.html";
 
 struct RunSummary {
+  report::Run run;
   std::optional<archive::Candidate> best;
   std::string best_source;
-  std::string text;  // for the terminal
-  Json json;         // cupel.run/1
+  Json json;  // cupel.run/1
   std::string html;
 };
 
-/// `folder` is the folder of the run, which also gets its best kernel.
-Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesystem::path& folder);
+Result<RunSummary> Summarise(const archive::Archive& archive);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,29 +1,29 @@
-// Creates the parts that one command needs: folders, engine, oracle, assay.
+// Creates the parts that one use case needs: folders, engine, oracle, assay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "app/events.h"
+#include "app/options.h"
 #include "assay/assay.h"
-#include "cli/options.h"
 #include "oracle/baseline.h"
+#include "oracle/importer.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// Everything that judging needs. Not movable, because the assay borrows from the other members.
 class Session {
  public:
-  /// If `oracle` is null, uses this machine's own PyTorch.
-  static Result<std::unique_ptr<Session>> Create(
-      const Common& common, const Compile& compile,
-      std::function<void(const assay::Progress&)> progress, bool will_time = false,
-      std::unique_ptr<oracle::Oracle> oracle = nullptr);
+  /// If `oracle` is null, uses this machine's own PyTorch. `events` must outlive the session.
+  static Result<std::unique_ptr<Session>> Create(const Common& common, const Compile& compile,
+                                                 Events& events, bool will_time = false,
+                                                 std::unique_ptr<oracle::Oracle> oracle = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -41,16 +41,18 @@ class Session {
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;
   std::unique_ptr<assay::Assay> assay_;
-  std::function<void(const assay::Progress&)> progress_;
+  Events* events_ = nullptr;
 };
 
 /// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.
 Result<int> GpuOrdinal(std::string_view device);
 
 /// The options for builds in this installation.
-Result<build::Options> BuildOptions(const Compile& compile);
+Result<build::Options> CompilerOptions(const Compile& compile);
+/// The options for an importer in this installation.
+Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 
-/// Loads the task that a command names. Uses the smaller sizes for the emulator if it judges.
+/// Loads the task that `target` names. Uses the smaller sizes for the emulator if it judges.
 /// Error: the task lacks the direction.
 Result<task::Task> LoadTarget(const Target& target, const Common& common);
 bool OnEmulator(const Common& common);
@@ -60,16 +62,10 @@ task::Direction DirectionOf(const Target& target);
 /// The kinds of settings that `target` selects. Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);
 
-/// The question that a command asks the assay. Borrows `task`.
+/// The question that these options ask the assay. Borrows `task`.
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);
 
 /// Parses inputs in addition to the task's own: "all", "none" or names separated by commas.
 Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text);
 
-/// The schema of the document that is written to the file of --json if the command fails.
-inline constexpr std::string_view kErrorSchema = "cupel.error/1";
-
-/// Writes `json` to `path`, unless `path` is empty.
-Status WriteJson(const std::filesystem::path& path, const Json& json);
-
-}  // namespace cupel::cli
+}  // namespace cupel::app

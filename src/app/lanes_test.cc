@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/lanes.h"
+#include "app/lanes.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <set>
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 TEST(Lanes, RunsEveryItemOnceInParallel) {
@@ -44,4 +44,4 @@ TEST(Lanes, ErrorStopsNewItems) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 struct ListedKernel {
   std::filesystem::path kernel;
@@ -23,4 +23,4 @@ struct ListedKernel {
 Status ReadKernelList(const std::filesystem::path& list,
                       const std::function<Status(const ListedKernel& kernel)>& take);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

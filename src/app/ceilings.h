@@ -4,8 +4,8 @@
 
 #include "engine/engine.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 Result<engine::Ceilings> CeilingsOf(engine::Engine& engine);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

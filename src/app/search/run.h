@@ -4,19 +4,18 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "app/options.h"
+#include "app/session.h"
 #include "archive/archive.h"
 #include "assay/assay.h"
-#include "cli/options.h"
-#include "cli/session.h"
 #include "evolve/objective.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// The name of a run's configuration in error messages.
 inline constexpr const char* kRunConfig = "configuration of the run";
@@ -51,9 +50,9 @@ Result<std::filesystem::path> CandidatesFolder(const OpenRun& run);
 assay::Question RunQuestion(const task::Task& task, const Target& target);
 
 /// `aim` is "time", "energy" or "mix". The session's engine decides whether times are estimated or
-/// measured.
-Result<std::unique_ptr<evolve::Objective>> MakeObjective(
-    const std::string& aim, Session& session, std::function<void(const assay::Progress&)> progress);
+/// measured. `events` must outlive the objective.
+Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session,
+                                                         Events& events);
 
 /// clang-tidy's remarks for evolve::EvaluatorOptions::remarks; empty if clang-tidy fails.
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options);
@@ -62,4 +61,4 @@ std::string LinterRemarks(const std::filesystem::path& kernel, const build::Opti
 /// continued. Returns the error that the command should end with.
 Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

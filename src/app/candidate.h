@@ -1,5 +1,5 @@
 // A candidate as the user names it: a .cu file, or a KernelBench answer in Python from which cupel
-// extracts one. Every command that takes a kernel opens it here.
+// extracts one. Every use case that takes a kernel opens it here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "app/events.h"
+#include "app/options.h"
 #include "assay/assay.h"
 #include "base/result.h"
-#include "cli/options.h"
 #include "os/fd.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// Whether the file name is *.cu or *.py.
 bool IsCandidateName(const std::filesystem::path& kernel);
@@ -31,11 +32,11 @@ struct CandidateFile {
 Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common);
 
-/// The same for a command that builds with `compile`. Adds the answer's flags to those of
-/// `compile`, and prints the notes unless --quiet.
+/// The same for a build with `compile`. Adds the answer's flags to those of `compile`, and reports
+/// the notes.
 Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common,
-                                    Compile& compile);
+                                    Compile& compile, Events& events);
 
 /// Builds an opened candidate. `compile` must already have the answer's flags. Messages and records
 /// name `kernel`.
@@ -44,6 +45,15 @@ Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
 /// Opens and builds; thread-safe.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const task::Task& task,
                                         task::Direction direction, const Common& common,
-                                        Compile compile);
+                                        Compile compile, Events& events);
 
-}  // namespace cupel::cli
+struct ExtractReport {
+  std::string source;              // the .cu file
+  std::vector<std::string> flags;  // as in CandidateFile
+  std::vector<std::string> notes;
+};
+/// Extracts the .cu file that the other use cases build. Errors: also kInvalidArgument if the file
+/// is not a Python file.
+Result<ExtractReport> Extract(const ExtractOptions& options);
+
+}  // namespace cupel::app
