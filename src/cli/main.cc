@@ -8,7 +8,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "app/session.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "gpu/one_shot.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "app/candidate.h"
-#include "app/session.h"
 #include "cli/json_file.h"
 #include "cli/mcp_brief.h"
 #include "cli/mcp_child.h"

@@ -14,7 +14,7 @@
 #include "os/fd.h"
 #include "os/sandbox.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// What a kernel's host code may access.
 enum class SandboxLevel {
@@ -77,4 +77,4 @@ class ConfirmChildren {
   std::string gpu_, last_failure_;
 };
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/confirm_files.h"
+#include "app/confirm/confirm_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "os/fd.h"
 #include "os/mapped_file.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ std::vector<judge::Reason> JudgeResults(const Json& reported, const fs::path& fo
   return reasons;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/confirm_child.h"
+#include "app/confirm/confirm_child.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "oracle/environment.h"
 #include "os/process.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -266,4 +266,4 @@ Status ConfirmChildren::FindConfinement(bool unsandboxed) {
               "if you trust this kernel, run it without a sandbox: --unsandboxed");
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -11,7 +11,7 @@
 #include "judge/verdict.h"
 #include "task/case.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// Writes `args` as `base`.json and `base`.bin, readable by all users. Nothing else of a case is
 /// written.
@@ -22,4 +22,4 @@ Status WriteArguments(const std::vector<task::Value>& args, const std::filesyste
 std::vector<judge::Reason> JudgeResults(const Json& reported, const std::filesystem::path& folder,
                                         const task::Case& wanted);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app
