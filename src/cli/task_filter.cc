@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "app/session.h"
+#include "app/tasks/task_files.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "os/fd.h"
@@ -34,7 +35,7 @@ class FilterRun {
   FilterRun& operator=(const FilterRun&) = delete;
 
   /// Adds the task to the report, also if it is broken. An Error means that cupel failed.
-  Status Add(const TaskFile& file) {
+  Status Add(const app::TaskFile& file) {
     FilteredTask& filtered = report_.tasks.emplace_back();
     filtered.name = file.name;
     filtered.path = file.path.string();
@@ -129,8 +130,8 @@ class FilterRun {
   oracle::Filter filter_;
 };
 
-Result<std::vector<TaskFile>> FilesOf(const FilterCommand& command) {
-  if (!command.all.empty()) return FindTaskFiles(command.all);
+Result<std::vector<app::TaskFile>> FilesOf(const FilterCommand& command) {
+  if (!command.all.empty()) return app::FindTaskFiles(command.all);
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, data / "tasks"));
   if (command.backward && !task.Has(task::Direction::kBackward)) {
@@ -138,7 +139,7 @@ Result<std::vector<TaskFile>> FilesOf(const FilterCommand& command) {
                 fmt::format("this needs func_backward.py and config_backward.json in {}",
                             task.path.string()));
   }
-  return std::vector<TaskFile>{{task.name, task.path}};
+  return std::vector<app::TaskFile>{{task.name, task.path}};
 }
 
 int StatusOf(const FilterReport& report) {
@@ -153,12 +154,12 @@ int StatusOf(const FilterReport& report) {
 }  // namespace
 
 Result<int> Run(const FilterCommand& command) {
-  TRY_ASSIGN(const std::vector<TaskFile> files, FilesOf(command));
+  TRY_ASSIGN(const std::vector<app::TaskFile> files, FilesOf(command));
   TRY_ASSIGN(const std::unique_ptr<FilterRun> run, FilterRun::Create(command));
   run->Expect(files.size());
   FilterReport& report = run->report();
   Status status;
-  for (const TaskFile& file : files) {
+  for (const app::TaskFile& file : files) {
     status = run->Add(file);
     if (status) continue;
     report.interrupted = true;  // still report the results so far

@@ -1,10 +1,9 @@
 // `cupel task filter`: checks whether tasks are suitable for judging kernels. This header has the
-// results as data. task_filter_text.cc formats them, task_filter_json.cc writes them, and
-// task_files.cc finds the tasks of a folder. SPDX-License-Identifier: Apache-2.0
+// results as data. task_filter_text.cc formats them, task_filter_json.cc writes them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,16 +65,5 @@ std::string FilterText(const FilteredTask& task);
 std::string FilterSummary(const FilterReport& report);
 /// The document cupel.filter/1.
 Json FilterJson(const FilterReport& report);
-
-/// A task in a folder of tasks: its name there, and the path that LoadTask takes.
-struct TaskFile {
-  std::string name;
-  std::filesystem::path path;
-};
-/// Whether `folder` is one task in the folder format.
-bool IsTaskFolder(const std::filesystem::path& folder);
-/// Task folders and KernelBench problems (.py) in `folder` and in its subfolders, in the natural
-/// order of their names. Errors: kNotFound if there is none.
-Result<std::vector<TaskFile>> FindTaskFiles(const std::filesystem::path& folder);
 
 }  // namespace cupel::cli

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "app/tasks/task_files.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
@@ -26,9 +27,9 @@ class TaskFiles : public ::testing::Test {
   }
   std::vector<std::string> Names() {
     std::vector<std::string> names;
-    const auto found = FindTaskFiles(folder_.path());
+    const auto found = app::FindTaskFiles(folder_.path());
     if (!found) return {found.error().message};
-    for (const TaskFile& file : *found) names.push_back(file.name);
+    for (const app::TaskFile& file : *found) names.push_back(file.name);
     return names;
   }
   os::TempDir folder_;

@@ -22,20 +22,20 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxProblem = 4u << 20;
 
 /// The problems that the command line names: files, and the files in folders.
-Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
-  std::vector<TaskFile> files;
+Result<std::vector<app::TaskFile>> ProblemsOf(const ImportCommand& command) {
+  std::vector<app::TaskFile> files;
   std::error_code ignored;
   for (const fs::path& path : command.paths) {
     if (fs::is_regular_file(path, ignored) && path.extension() == ".py") {
       files.push_back({path.stem().string(), path});
-    } else if (IsTaskFolder(path)) {
+    } else if (app::IsTaskFolder(path)) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{} is already a task folder", path.string()),
                   fmt::format("use it directly: --task {}", path.string()));
     } else if (fs::is_directory(path, ignored)) {
-      TRY_ASSIGN(const std::vector<TaskFile> found, FindTaskFiles(path));
+      TRY_ASSIGN(const std::vector<app::TaskFile> found, app::FindTaskFiles(path));
       std::copy_if(found.begin(), found.end(), std::back_inserter(files),
-                   [](const TaskFile& file) { return file.path.extension() == ".py"; });
+                   [](const app::TaskFile& file) { return file.path.extension() == ".py"; });
     } else {
       return Fail(
           ErrorCode::kNotFound,
@@ -79,7 +79,7 @@ Json Changed(const Json& before, const Json& sizes) {
   return changed;
 }
 
-void Print(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
+void Print(const app::TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
   fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
   fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
              imported.arguments.size() == 1 ? "" : "s",
@@ -101,7 +101,7 @@ void Print(const TaskFile& file, const fs::path& folder, const oracle::Imported&
 
 /// Imports one file. Returns false if it cannot be imported, e.g. because it cannot be read or its
 /// folder exists; the other files are still imported.
-Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
+Result<bool> ImportOne(const ImportCommand& command, const app::TaskFile& file,
                        oracle::Importer& importer, ImportedProblem& problem) {
   const fs::path output = command.output.empty() ? fs::path(".") : command.output;
   const auto reject = [&](std::string why) {
@@ -124,7 +124,7 @@ Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
   return true;
 }
 
-Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>& files) {
+Result<int> ImportAll(const ImportCommand& command, const std::vector<app::TaskFile>& files) {
   TRY_ASSIGN(const oracle::ImportOptions options,
              app::ImporterOptions(command.common, command.seconds, command.memory));
   oracle::Importer importer(options);
@@ -132,7 +132,7 @@ Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>&
   report.seconds = command.seconds;
   report.memory = static_cast<int64_t>(command.memory);
   size_t refused = 0;
-  for (const TaskFile& file : files) {
+  for (const app::TaskFile& file : files) {
     ImportedProblem problem = ProblemOf(file);
     TRY_ASSIGN(const bool imported, ImportOne(command, file, importer, problem));
     refused += imported ? 0 : 1;
@@ -153,7 +153,7 @@ Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>&
 
 }  // namespace
 
-oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file) {
+oracle::ImportRequest RequestOf(const ImportCommand& command, const app::TaskFile& file) {
   oracle::ImportRequest request;
   request.path = file.path;
   request.name = fs::path(file.name).filename().string();
@@ -164,7 +164,7 @@ oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& fi
   return request;
 }
 
-ImportedProblem ProblemOf(const TaskFile& file) {
+ImportedProblem ProblemOf(const app::TaskFile& file) {
   ImportedProblem problem;
   problem.name = file.name;
   problem.path = file.path.string();
@@ -217,7 +217,7 @@ Status WriteImported(const fs::path& problem, const oracle::Imported& imported,
 }
 
 Result<int> Run(const ImportCommand& command) {
-  TRY_ASSIGN(const std::vector<TaskFile> files, ProblemsOf(command));
+  TRY_ASSIGN(const std::vector<app::TaskFile> files, ProblemsOf(command));
   return command.report.empty() ? ImportAll(command, files) : RunImportReport(command, files);
 }
 

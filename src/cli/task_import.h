@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/tasks/task_files.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "cli/options.h"
@@ -44,7 +45,7 @@ struct ImportReport {
 };
 
 /// A problem before its import. It only has a hash, or the reason why the file cannot be read.
-ImportedProblem ProblemOf(const TaskFile& file);
+ImportedProblem ProblemOf(const app::TaskFile& file);
 /// Whether the task's folder exists and must not be overwritten. If so, sets the refusal.
 bool FolderExists(const ImportCommand& command, const std::filesystem::path& folder,
                   ImportedProblem& problem);
@@ -78,8 +79,8 @@ Result<std::vector<ImportedProblem>> EarlierImports(const std::filesystem::path&
 /// One line for each problem that is not a clean task, and counts.
 std::string ImportSummary(const ImportReport& report);
 /// Runs `cupel task import --report`.
-Result<int> RunImportReport(const ImportCommand& command, const std::vector<TaskFile>& files);
+Result<int> RunImportReport(const ImportCommand& command, const std::vector<app::TaskFile>& files);
 
-oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file);
+oracle::ImportRequest RequestOf(const ImportCommand& command, const app::TaskFile& file);
 
 }  // namespace cupel::cli

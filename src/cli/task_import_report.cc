@@ -117,7 +117,7 @@ Counts CountsOf(const ImportReport& report) {
 /// Each lane runs one problem after the other. The report is written after each problem.
 class ReportRun {
  public:
-  ReportRun(const ImportCommand& command, const std::vector<TaskFile>& files)
+  ReportRun(const ImportCommand& command, const std::vector<app::TaskFile>& files)
       : command_(command), files_(files), progress_(command.show.quiet) {
     report_.seconds = command.seconds;
     report_.memory = static_cast<int64_t>(command.memory);
@@ -152,7 +152,7 @@ class ReportRun {
     TRY_ASSIGN(const auto earlier, EarlierImports(command_.report, report_));
     std::map<std::string, const ImportedProblem*> known;
     for (const ImportedProblem& p : earlier) known[p.path + "\n" + p.sha256] = &p;
-    for (const TaskFile& file : files_) {
+    for (const app::TaskFile& file : files_) {
       const ImportedProblem problem = ProblemOf(file);
       const auto found = known.find(problem.path + "\n" + problem.sha256);
       results_.push_back(found == known.end() ? problem : *found->second);
@@ -182,7 +182,7 @@ class ReportRun {
     return Write();
   }
 
-  Status Examine(Lane& lane, const TaskFile& file, ImportedProblem& problem) {
+  Status Examine(Lane& lane, const app::TaskFile& file, ImportedProblem& problem) {
     const bool kept = !command_.output.empty();
     if (!problem.refusal.empty()) return {};
     if (kept && FolderExists(command_, command_.output / file.name, problem)) {
@@ -223,7 +223,7 @@ class ReportRun {
   }
 
   const ImportCommand& command_;
-  const std::vector<TaskFile>& files_;
+  const std::vector<app::TaskFile>& files_;
   report::Progress progress_;
   std::mutex mutex_;
   std::vector<Lane> lanes_;
@@ -296,7 +296,7 @@ std::string ImportSummary(const ImportReport& report) {
       c.flagged, report.interrupted ? "; interrupted" : "");
 }
 
-Result<int> RunImportReport(const ImportCommand& command, const std::vector<TaskFile>& files) {
+Result<int> RunImportReport(const ImportCommand& command, const std::vector<app::TaskFile>& files) {
   return ReportRun(command, files).Run();
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/corpus.h"
+#include "app/selftest/corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(Corpus, ReadsTheCorporaOfTheRepository) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

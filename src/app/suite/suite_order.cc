@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/suite_order.h"
+#include "app/suite/suite_order.h"
 
 #include <algorithm>
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 // Fixed work of a setting. Measured on H100: a setting takes 10 s, a million elements 0.7 s.
@@ -32,4 +32,4 @@ double RoughWork(std::span<const task::Setting> settings) {
   return work;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,20 +1,15 @@
-// `cupel suite report`, `merge` and `compare`. SPDX-License-Identifier: Apache-2.0
-#include "cli/suite_report.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "app/suite/suite_results.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <system_error>
 
-#include "app/session.h"
-#include "cli/commands.h"
-#include "cli/json_file.h"
 #include "judge/record.h"
 #include "os/fd.h"
-#include "report/suite_compare.h"
 #include "report/suite_document.h"
 #include "report/suite_html.h"
 #include "report/suite_merge.h"
@@ -22,7 +17,7 @@
 #include "report/suite_tables.h"
 #include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,7 +49,7 @@ Result<Json> ReadResults(const fs::path& path) {
   return report::SuiteDocument(store);
 }
 
-Result<report::Suite> ReadRun(const fs::path& path) {
+Result<report::Suite> ReadSuiteRun(const fs::path& path) {
   TRY_ASSIGN(const Json document, ReadResults(path));
   return report::ReadSuite(document, path.string());
 }
@@ -68,16 +63,18 @@ std::string NameOfRun(const fs::path& path) {
   return folder.parent_path().filename().string();
 }
 
-Result<SuiteReport> WriteResults(Json document, const fs::path& folder) {
-  SuiteReport written{"", std::move(document)};
-  TRY_ASSIGN(const report::Suite suite, report::ReadSuite(written.document, folder.string()));
-  const report::SuiteScores scores = report::Score(suite);
+Result<SuiteResults> WriteResults(Json document, const fs::path& folder) {
+  SuiteResults written;
+  written.document = std::move(document);
+  TRY_ASSIGN(written.suite, report::ReadSuite(written.document, folder.string()));
+  written.scores = report::Score(written.suite);
+  const report::Suite& suite = written.suite;
+  const report::SuiteScores& scores = written.scores;
   TRY(os::WriteFileAtomically(folder / "results.json", DumpJson(written.document, 2) + "\n"));
   TRY(os::WriteFileAtomically(folder / "results.csv", report::SuiteCsv(suite)));
   TRY(os::WriteFileAtomically(folder / "results.md", report::SuiteMarkdown(suite, scores)));
   TRY(os::WriteFileAtomically(folder / "results.html", report::SuiteHtml(written.document)));
   TRY(os::WriteFileAtomically(folder / "results.svg", report::SuiteSvg(suite, scores)));
-  written.text = report::SuiteText(suite, scores);
   return written;
 }
 
@@ -141,22 +138,6 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
   return written;
 }
 
-/// The results of a folder. Also writes the records if --records asks for them.
-Result<Json> Gather(const SuiteReportCommand& command) {
-  if (HasOnlyResults(command.run)) {
-    if (command.records.empty()) return ReadDocument(command.run / "results.json");
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} contains results but no verdicts", command.run.string()),
-                "give the folder of the run that the results came from");
-  }
-  TRY_ASSIGN(const auto store, OpenSuite(command.run, ""));
-  if (!command.records.empty()) {
-    TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
-    fmt::print("{} records in {}\n", records, command.records.string());
-  }
-  return report::SuiteDocument(store);
-}
-
 }  // namespace
 
 bool HasOnlyResults(const fs::path& folder) {
@@ -165,24 +146,34 @@ bool HasOnlyResults(const fs::path& folder) {
          !fs::exists(folder / archive::kSuiteFile, ignored);
 }
 
-Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
+Result<SuiteResults> WriteSuiteResults(const archive::SuiteStore& store, const fs::path& folder) {
   TRY_ASSIGN(Json document, report::SuiteDocument(store));
   return WriteResults(std::move(document), folder);
 }
 
-Result<int> Run(const SuiteReportCommand& command) {
-  TRY_ASSIGN(Json document, Gather(command));
-  TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(document), command.run));
-  fmt::print("{}", written.text);
-  fmt::print("{}\n", (command.run / "results.html").string());
-  TRY(WriteJson(command.show.json, written.document));
-  return 0;
+Result<size_t> WriteSuiteRecords(const SuiteReportOptions& options) {
+  if (HasOnlyResults(options.run)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} contains results but no verdicts", options.run.string()),
+                "give the folder of the run that the results came from");
+  }
+  TRY_ASSIGN(const auto store, OpenSuite(options.run, ""));
+  return WriteRecords(store, options.records);
 }
 
-Result<int> Run(const SuiteMergeCommand& command) {
+Result<SuiteResults> ReportSuite(const SuiteReportOptions& options) {
+  if (HasOnlyResults(options.run)) {
+    TRY_ASSIGN(Json document, ReadDocument(options.run / "results.json"));
+    return WriteResults(std::move(document), options.run);
+  }
+  TRY_ASSIGN(const auto store, OpenSuite(options.run, ""));
+  return WriteSuiteResults(store, options.run);
+}
+
+Result<SuiteResults> MergeSuites(const SuiteMergeOptions& options) {
   std::vector<report::NamedResults> pieces;
   std::map<std::string, int> names;
-  for (const fs::path& run : command.runs) {
+  for (const fs::path& run : options.runs) {
     std::string name = NameOfRun(run);
     if (const int count = ++names[name]; count > 1) name += fmt::format(" ({})", count);
     TRY_ASSIGN(Json document, ReadResults(run));
@@ -190,27 +181,20 @@ Result<int> Run(const SuiteMergeCommand& command) {
   }
   TRY_ASSIGN(Json merged, report::MergeSuites(pieces));
   std::error_code ignored;
-  if (fs::exists(command.output / archive::kSuiteFile, ignored)) {
+  if (fs::exists(options.output / archive::kSuiteFile, ignored)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is the folder of a run; merged results would replace its results",
-                            command.output.string()),
+                            options.output.string()),
                 "choose another folder with -o");
   }
-  fs::create_directories(command.output, ignored);
-  TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(merged), command.output));
-  fmt::print("{}", written.text);
-  fmt::print("{}\n", (command.output / "results.html").string());
-  TRY(WriteJson(command.show.json, written.document));
-  return 0;
+  fs::create_directories(options.output, ignored);
+  return WriteResults(std::move(merged), options.output);
 }
 
-Result<int> Run(const SuiteCompareCommand& command) {
-  TRY_ASSIGN(const report::Suite a, ReadRun(command.a));
-  TRY_ASSIGN(const report::Suite b, ReadRun(command.b));
-  const report::Comparison comparison = report::Compare(a, b);
-  fmt::print("{}", report::CompareText(comparison));
-  TRY(WriteJson(command.show.json, report::ToJson(comparison)));
-  return comparison.worse() ? 1 : 0;
+Result<report::Comparison> CompareSuites(const SuiteCompareOptions& options) {
+  TRY_ASSIGN(const report::Suite a, ReadSuiteRun(options.a));
+  TRY_ASSIGN(const report::Suite b, ReadSuiteRun(options.b));
+  return report::Compare(a, b);
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

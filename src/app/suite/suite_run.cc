@@ -1,7 +1,6 @@
-// `cupel suite run`: lists kernels, takes finished ones from the store, and judges the rest with a
-// worker pool. Each outcome is stored before the next is taken, so that a run can be killed at any
-// moment and resumed.
 // SPDX-License-Identifier: Apache-2.0
+#include "app/suite/suite_run.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,27 +14,24 @@
 #include "app/candidate.h"
 #include "app/lanes.h"
 #include "app/session.h"
+#include "app/suite/suite_config.h"
+#include "app/suite/suite_list.h"
+#include "app/suite/suite_order.h"
+#include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
-#include "cli/commands.h"
-#include "cli/json_file.h"
-#include "cli/suite_config.h"
-#include "cli/suite_list.h"
-#include "cli/suite_order.h"
-#include "cli/suite_report.h"
 #include "device/device.h"
 #include "judge/verdict.h"
 #include "os/fd.h"
 #include "os/process.h"
 #include "report/eta.h"
-#include "report/progress.h"
 #include "report/suite_document.h"
 #include "report/text.h"
 #include "serve/worker_pool.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,14 +48,13 @@ task::Direction DirectionOf(const serve::Item& item) {
 
 class SuiteRun {
  public:
-  explicit SuiteRun(const SuiteRunCommand& command)
-      : command_(command), progress_(command.show.quiet) {}
+  SuiteRun(const SuiteRunOptions& options, Events& events) : options_(options), events_(events) {}
 
-  Result<int> Run() {
+  Result<SuiteRunReport> Run() {
     TRY_ASSIGN(const fs::path data, os::DataDir());
     tasks_root_ = data / "tasks";
-    const bool resume = !command_.resume.empty();
-    folder_ = resume ? command_.resume : command_.output;
+    const bool resume = !options_.resume.empty();
+    folder_ = resume ? options_.resume : options_.output;
     const fs::path file = folder_ / archive::kSuiteFile;
     std::error_code ignored;
     const bool continues = resume || fs::exists(file, ignored);
@@ -71,17 +66,15 @@ class SuiteRun {
     TRY_ASSIGN(pending_, store_->Pending());
     TRY(LoadTimes());
     TRY(store_->SetStatus(archive::RunStatus::kRunning));
-    const Status done = pending_.empty() ? Status() : Judge();
-    progress_.Finish();
-    return Finish(done);
+    return Finish(pending_.empty() ? Status() : Judge());
   }
 
  private:
   Status CreateStore(const fs::path& file) {
     archive::NewSuite suite;
-    suite.config = DumpJson(SuiteConfig(command_));
+    suite.config = DumpJson(SuiteConfig(options_));
     suite.cupel_version = kVersion;
-    suite.seed = command_.common.seed ? *command_.common.seed : EntropySeed();
+    suite.seed = options_.common.seed ? *options_.common.seed : EntropySeed();
     TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Create(file, suite));
     store_.emplace(std::move(store));
     TRY_ASSIGN(info_, store_->Info());
@@ -100,15 +93,15 @@ class SuiteRun {
     TRY_ASSIGN(info_, store_->Info());
     TRY_ASSIGN(const Json config, ParseJson(info_.config, file.string()));
     if (resume) {
-      TRY(CheckSame(ResumeDifference(config, command_)));
-      TRY(TakeSuiteConfig(config, command_));
+      TRY(CheckSame(ResumeDifference(config, options_)));
+      TRY(TakeSuiteConfig(config, options_));
     }
-    return CheckSame(ConfigDifference(config, SuiteConfig(command_)));
+    return CheckSame(ConfigDifference(config, SuiteConfig(options_)));
   }
 
   Status CheckSame(std::string difference) const {
-    if (difference.empty() && command_.common.seed && *command_.common.seed != info_.seed) {
-      difference = fmt::format("seed: was {}, is now {}", info_.seed, *command_.common.seed);
+    if (difference.empty() && options_.common.seed && *options_.common.seed != info_.seed) {
+      difference = fmt::format("seed: was {}, is now {}", info_.seed, *options_.common.seed);
     }
     if (difference.empty()) return {};
     return Fail(
@@ -120,7 +113,7 @@ class SuiteRun {
   }
 
   Result<SuiteList> Listed() const {
-    return ListSuite({command_.input, command_.kernels, command_.direction, command_.settings},
+    return ListSuite({options_.input, options_.kernels, options_.direction, options_.settings},
                      tasks_root_);
   }
 
@@ -129,13 +122,13 @@ class SuiteRun {
     for (const auto& [task, direction] : list.without_kernel) {
       listing["without_kernel"].push_back({{"task", task}, {"direction", direction}});
     }
-    if (const auto device = device::Find(command_.common.model); device) {
+    if (const auto device = device::Find(options_.common.model); device) {
       listing["ceilings"] = {{"gpu", device->full_name},
                              {"read_bytes", device->dram_bytes},
                              {"fp32_flops", device->fp32_flops}};
     }
     TRY_ASSIGN(const auto relisted, store_->SetItems(list.items, DumpJson(listing)));
-    for (const std::string& note : list.notes) progress_.Note("note: " + note);
+    for (const std::string& note : list.notes) events_.Note("note: " + note);
     TRY(Report(relisted.changed_kernels, "changed_kernel", "kernel changed, judged again"));
     TRY(Report(relisted.changed_tasks, "changed_task", "task changed, judged again"));
     return Report(relisted.removed, "gone",
@@ -144,7 +137,7 @@ class SuiteRun {
 
   Status Report(const std::vector<std::string>& ids, const char* kind, const char* what) {
     for (const std::string& id : ids) {
-      progress_.Note(fmt::format("{}: {}", id, what));
+      events_.Note(fmt::format("{}: {}", id, what));
       TRY(store_->AddEvent(kind, DumpJson(Json{{"item", id}})));
     }
     return {};
@@ -159,18 +152,18 @@ class SuiteRun {
 
   serve::WorkerPoolOptions PoolOptions() {
     serve::WorkerPoolOptions options;
-    options.commands = command_.workers;
-    options.workers = command_.jobs;
-    options.setup.device = command_.common.device;
-    options.setup.model = command_.common.model;
-    options.setup.arch = command_.compile.arch;
-    options.setup.flags = command_.compile.flags;
-    options.setup.include_roots = command_.compile.include_roots;
-    options.setup.allow_weak_sandbox = command_.compile.allow_weak_sandbox;
-    options.setup.python = command_.common.python;
-    options.setup.cases = command_.cases;
+    options.commands = options_.workers;
+    options.workers = options_.jobs;
+    options.setup.device = options_.common.device;
+    options.setup.model = options_.common.model;
+    options.setup.arch = options_.compile.arch;
+    options.setup.flags = options_.compile.flags;
+    options.setup.include_roots = options_.compile.include_roots;
+    options.setup.allow_weak_sandbox = options_.compile.allow_weak_sandbox;
+    options.setup.python = options_.common.python;
+    options.setup.cases = options_.cases;
     options.tasks_root = tasks_root_;
-    options.note = [this](const std::string& note) { progress_.Note(note); };
+    options.note = [this](const std::string& note) { events_.Note(note); };
     return options;
   }
 
@@ -182,13 +175,13 @@ class SuiteRun {
     item.task_sha256 = from.task_sha256;
     item.task = from.task_path;
     item.backward = from.direction == "backward";
-    item.settings = command_.settings;
-    item.trials = command_.trials;
+    item.settings = options_.settings;
+    item.trials = options_.trials;
     // One seed for all kernels of a problem, so that they share the same inputs.
     item.seed = Random(info_.seed).Fork(GroupOf(from))();
-    item.full_size = command_.full_size;
-    item.baselines = command_.baselines;
-    item.rounds = command_.rounds;
+    item.full_size = options_.full_size;
+    item.baselines = options_.baselines;
+    item.rounds = options_.rounds;
     return item;
   }
 
@@ -197,9 +190,9 @@ class SuiteRun {
   /// which is needed to find a task's arguments.
   Status OpenAnswers(std::vector<serve::Item>& items) {
     TRY_ASSIGN(answers_, os::TempDir::Create());
-    std::vector<Result<app::CandidateFile>> opened(items.size());
+    std::vector<Result<CandidateFile>> opened(items.size());
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    TRY(app::ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
+    TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
       opened[i] = OpenAnswer(items[i], i);
@@ -212,7 +205,7 @@ class SuiteRun {
         continue;
       }
       for (const std::string& note : opened[i]->notes) {
-        progress_.Note(fmt::format("{}: {}", items[i].id, report::Printable(note)));
+        events_.Note(fmt::format("{}: {}", items[i].id, report::Printable(note)));
       }
       items[i].source = opened[i]->path;
       items[i].flags = opened[i]->flags;
@@ -222,17 +215,17 @@ class SuiteRun {
     return {};
   }
 
-  Result<app::CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
+  Result<CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
     TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-    TRY_ASSIGN(app::CandidateFile file,
-               OpenCandidate(item.kernel, &task, DirectionOf(item), command_.common));
+    TRY_ASSIGN(CandidateFile file,
+               OpenCandidate(item.kernel, &task, DirectionOf(item), options_.common));
     TRY(KeepAnswer(index, file));
     return file;
   }
 
   /// Moves the extracted file to one common folder. Thousands of open temporary folders would be
   /// too many.
-  Status KeepAnswer(size_t index, app::CandidateFile& file) const {
+  Status KeepAnswer(size_t index, CandidateFile& file) const {
     const fs::path folder = answers_->path() / std::to_string(index);
     const fs::path kept = folder / file.path.filename();
     std::error_code error;
@@ -310,7 +303,7 @@ class SuiteRun {
     };
     listener.progress = [&](size_t worker, const std::string& what) {
       state_.activity = fmt::format("{}: {}", worker, what);
-      progress_.Update(state_);
+      events_.Show(state_);
     };
     Status ran = pool->Run(items, listener);
     TRY(stored);
@@ -382,41 +375,33 @@ class SuiteRun {
     std::vector<std::string> groups;
     for (const auto& [id, group] : waiting_) groups.push_back(group);
     state_.left = eta_.Left(groups, workers_);
-    progress_.Update(state_);
+    events_.Show(state_);
     return {};
   }
 
   /// Writes the results even after an error. Kernels that are not judged yet are "pending".
-  Result<int> Finish(const Status& done) {
+  Result<SuiteRunReport> Finish(const Status& done) {
+    SuiteRunReport report;
     TRY_ASSIGN(const auto left, store_->Pending());
-    TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
+    report.not_judged = left.size();
+    TRY_ASSIGN(report.counts, store_->Count());
+    const archive::SuiteCounts& counts = report.counts;
     const bool whole = done && counts.done == counts.total;
     TRY(store_->SetStatus(whole ? archive::RunStatus::kFinished : archive::RunStatus::kStopped));
-    TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(*store_, folder_));
-    TRY(WriteJson(command_.show.json, written.document));
-    if (!done) {
-      Error error = done.error();
-      if (error.remedy.empty()) {
-        error.remedy = fmt::format(
-            "{} of {} kernels are judged; to continue: cupel suite run "
-            "--resume {}",
-            counts.done, counts.total, folder_.string());
-      }
-      return tl::unexpected<Error>(std::move(error));
+    TRY_ASSIGN(report.results, WriteSuiteResults(*store_, folder_));
+    report.folder = folder_;
+    report.status = done;
+    if (!done && done.error().remedy.empty()) {
+      report.status.error().remedy = fmt::format(
+          "{} of {} kernels are judged; to continue: cupel suite run "
+          "--resume {}",
+          counts.done, counts.total, folder_.string());
     }
-    fmt::print("{}{}\n", written.text, (folder_ / "results.html").string());
-    if (!left.empty()) {
-      fmt::print(
-          "{} not judged because of an error in cupel or in the task; to try again: --resume "
-          "{}\n",
-          left.size(), folder_.string());
-      return 2;
-    }
-    return counts.accepted == counts.total ? 0 : 1;
+    return report;
   }
 
-  SuiteRunCommand command_;
-  report::Progress progress_;
+  SuiteRunOptions options_;
+  Events& events_;
   report::ProgressState state_;
   fs::path folder_, tasks_root_;
   std::optional<archive::SuiteStore> store_;
@@ -430,6 +415,8 @@ class SuiteRun {
 
 }  // namespace
 
-Result<int> Run(const SuiteRunCommand& command) { return SuiteRun(command).Run(); }
+Result<SuiteRunReport> RunSuite(const SuiteRunOptions& options, Events& events) {
+  return SuiteRun(options, events).Run();
+}
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

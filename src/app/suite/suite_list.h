@@ -10,7 +10,7 @@
 #include "archive/suite_store.h"
 #include "base/json.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 struct SuiteInputs {
   std::filesystem::path input;    // folder of tasks, a task, or a list
@@ -28,4 +28,4 @@ struct SuiteList {
 /// Errors: the input does not exist, a malformed list, no kernel at all.
 Result<SuiteList> ListSuite(const SuiteInputs& inputs, const std::filesystem::path& tasks_root);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

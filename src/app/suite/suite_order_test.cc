@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/suite_order.h"
+#include "app/suite/suite_order.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 task::Setting SettingOf(Json init, Json inputs) {
@@ -34,4 +34,4 @@ TEST(SuiteOrder, CountsSharedArgumentsOnceAndIgnoresTextsAndFlags) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,14 +1,16 @@
-// The results of `cupel selftest`: the outcome for each kernel of the corpora, and the rates.
-// SPDX-License-Identifier: Apache-2.0
+// Judges the corpora of known cheating and honest kernels: the outcome for each kernel, and the
+// rates. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "app/events.h"
+#include "app/options.h"
+#include "app/selftest/corpus.h"
 #include "base/json.h"
-#include "cli/corpus.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// The result of `cupel check` for one kernel, or why there is none.
 struct CheckOutcome {
@@ -38,11 +40,28 @@ struct Rates {
 };
 Rates RatesOf(const std::vector<Examined>& all);
 
-/// The text for the terminal. `skipped` kernels need another device.
-std::string SelftestText(const std::vector<Examined>& all,
-                         const std::vector<const Specimen*>& skipped, double seconds);
-/// The document "cupel.selftest/1" (docs/formats/selftest.md).
-Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Specimen*>& skipped,
-                  const std::string& device, double seconds);
+/// Not copyable, because its parts point to the specimens.
+struct SelftestReport {
+  SelftestReport() = default;
+  SelftestReport(SelftestReport&&) = default;
+  SelftestReport& operator=(SelftestReport&&) = default;
 
-}  // namespace cupel::cli
+  std::vector<Specimen> specimens;
+  std::vector<Examined> all;
+  std::vector<const Specimen*> skipped;  // kernels that need another device
+  std::string device;
+  double seconds = 0;
+};
+
+/// Judges both corpora in the ordinary way. Each kernel goes to a separate process, `cupel check`,
+/// so that it is treated exactly like a user's kernel. Errors: also kNotFound, if no kernel matches
+/// the filter.
+Result<SelftestReport> Selftest(const SelftestOptions& options, Events& events);
+
+/// "rejected impure|wrong_return"
+std::string Expectation(const Specimen& specimen);
+
+/// The document "cupel.selftest/1" (docs/formats/selftest.md).
+Json ToJson(const SelftestReport& report);
+
+}  // namespace cupel::app

@@ -1,6 +1,6 @@
 // Tested by corpus_test.cc.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/corpus.h"
+#include "app/selftest/corpus.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "build/build.h"
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr const char* kHeaderRemedy =
@@ -150,4 +150,4 @@ Result<std::vector<Specimen>> ReadCorpora(const std::filesystem::path& data) {
   return specimens;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,17 +1,14 @@
-// Compares each kernel's result with its expectation, and formats the report. Tested by
-// selftest_test.cc.
+// Compares each kernel's result with its expectation. Tested by selftest_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "app/selftest/selftest.h"
 #include "base/version.h"
-#include "cli/selftest.h"
 #include "judge/verdict.h"
-#include "report/table.h"
-#include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 bool Contains(const std::vector<std::string>& list, const std::string& text) {
@@ -25,35 +22,11 @@ bool HasExpectedReason(const Examined& examined) {
              [&](const std::string& code) { return Contains(examined.specimen->codes, code); });
 }
 
-std::string Expectation(const Specimen& specimen) {
-  return specimen.codes.empty() ? fmt::format("{}", fmt::join(specimen.decisions, "|"))
-                                : fmt::format("{} {}", fmt::join(specimen.decisions, "|"),
-                                              fmt::join(specimen.codes, "|"));
-}
-
 /// "rejected wrong_result: 640 of 640 elements are wrong …"
 std::string OutcomeText(const CheckOutcome& outcome) {
   std::string text = outcome.decision;
   if (!outcome.codes.empty()) text += fmt::format(" {}", fmt::join(outcome.codes, ", "));
   if (!outcome.message.empty()) text += ": " + outcome.message.substr(0, 300);
-  return text;
-}
-
-double Share(int part, int whole) { return whole == 0 ? 0 : 100.0 * part / whole; }
-
-std::string Slowest(const std::vector<Examined>& all) {
-  constexpr size_t kShown = 5;
-  std::vector<const Examined*> order;
-  order.reserve(all.size());
-  for (const Examined& one : all) order.push_back(&one);
-  std::sort(order.begin(), order.end(), [](const Examined* a, const Examined* b) {
-    return a->outcome.seconds > b->outcome.seconds;
-  });
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, order.size()); ++i) {
-    text += fmt::format("{}{} {:.1f} s", i == 0 ? "" : ", ", order[i]->specimen->name,
-                        order[i]->outcome.seconds);
-  }
   return text;
 }
 
@@ -96,6 +69,12 @@ CheckOutcome OutcomeOf(int exit_status, const Json& verdict) {
   return outcome;
 }
 
+std::string Expectation(const Specimen& specimen) {
+  return specimen.codes.empty() ? fmt::format("{}", fmt::join(specimen.decisions, "|"))
+                                : fmt::format("{} {}", fmt::join(specimen.decisions, "|"),
+                                              fmt::join(specimen.codes, "|"));
+}
+
 std::string SurpriseIn(const Examined& examined) {
   const Specimen& specimen = *examined.specimen;
   const bool as_expected =
@@ -126,45 +105,11 @@ Rates RatesOf(const std::vector<Examined>& all) {
   return rates;
 }
 
-std::string SelftestText(const std::vector<Examined>& all,
-                         const std::vector<const Specimen*>& skipped, double seconds) {
-  const Rates rates = RatesOf(all);
-  std::string text;
-  if (rates.must_fail > 0) {
-    text += fmt::format(
-        "must fail: {} of {} not accepted ({:.1f} %), {} with an expected reason ({:.1f} %)\n",
-        rates.not_accepted, rates.must_fail, Share(rates.not_accepted, rates.must_fail),
-        rates.expected_reason, Share(rates.expected_reason, rates.must_fail));
-  }
-  if (rates.must_pass > 0) {
-    text += fmt::format("must pass: {} of {} accepted; false alarms: {} ({:.1f} %)\n",
-                        rates.must_pass - rates.false_alarms, rates.must_pass, rates.false_alarms,
-                        Share(rates.false_alarms, rates.must_pass));
-  }
-  if (rates.surprises > 0) text += "Surprises:\n";
-  for (const Examined& one : all) {
-    const std::string surprise = SurpriseIn(one);
-    if (surprise.empty()) continue;
-    const std::string& what =
-        one.specimen->exploit.empty() ? one.specimen->note : one.specimen->exploit;
-    text += fmt::format("  {} ({})\n    {}\n", one.specimen->name, report::Printable(what),
-                        report::Printable(surprise));
-  }
-  for (const Specimen* one : skipped) {
-    text += fmt::format("skipped: {} needs {} ({})\n", one->name,
-                        one->needs_gpu ? "a GPU" : "the emulator", report::Printable(one->note));
-  }
-  text += fmt::format("slowest: {}\n", Slowest(all));
-  text += fmt::format("{} kernels in {}\n", all.size(), report::Duration(seconds));
-  return text;
-}
-
-Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Specimen*>& skipped,
-                  const std::string& device, double seconds) {
-  const Rates rates = RatesOf(all);
+Json ToJson(const SelftestReport& report) {
+  const Rates rates = RatesOf(report.all);
   Json json{{"schema", "cupel.selftest/1"},
             {"cupel", kVersion},
-            {"device", device},
+            {"device", report.device},
             {"must_fail",
              {{"kernels", rates.must_fail},
               {"not_accepted", rates.not_accepted},
@@ -173,8 +118,8 @@ Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Spec
             {"surprises", rates.surprises},
             {"kernels", Json::array()},
             {"skipped", Json::array()},
-            {"seconds", seconds}};
-  for (const Examined& one : all) {
+            {"seconds", report.seconds}};
+  for (const Examined& one : report.all) {
     json["kernels"].push_back({{"name", one.specimen->name},
                                {"exploit", one.specimen->exploit},
                                {"task", one.specimen->task},
@@ -187,7 +132,7 @@ Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Spec
                                {"surprise", SurpriseIn(one)},
                                {"seconds", one.outcome.seconds}});
   }
-  for (const Specimen* one : skipped) {
+  for (const Specimen* one : report.skipped) {
     json["skipped"].push_back(
         {{"name", one->name},
          {"reason", (one->needs_gpu ? "needs a GPU: " : "needs the emulator: ") + one->note}});
@@ -195,4 +140,4 @@ Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Spec
   return json;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

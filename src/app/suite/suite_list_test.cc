@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/suite_list.h"
+#include "app/suite/suite_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ TEST_F(SuiteListTest, ErrorNamesAMissingFolder) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// Which corpus a kernel belongs to. The kernel's folder decides this, not its expectation.
 enum class Corpus { kMustFail, kMustPass };
@@ -38,4 +38,4 @@ Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel
 /// folder of tests/mustpass/tasks if it exists there, otherwise of tasks/.
 Result<std::vector<Specimen>> ReadCorpora(const std::filesystem::path& data);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/suite_list.h"
+#include "app/suite/suite_list.h"
 
 #include <fmt/format.h>
 
@@ -11,14 +11,14 @@
 
 #include "app/candidate.h"
 #include "app/kernel_list.h"
+#include "app/tasks/task_files.h"
 #include "base/hash.h"
 #include "base/name_some.h"
-#include "cli/task_filter.h"
 #include "os/fd.h"
 #include "os/path.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,8 +64,7 @@ class Lister {
                   "give a folder of kernels with --kernels");
     }
     if (listed) {
-      TRY(app::ReadKernelList(input,
-                              [this](const app::ListedKernel& one) { return AddListed(one); }));
+      TRY(ReadKernelList(input, [this](const ListedKernel& one) { return AddListed(one); }));
     } else {
       TRY_ASSIGN(const auto tasks, Tasks());
       for (const TaskFile& task : tasks) TRY(AddTask(task));
@@ -169,12 +168,12 @@ class Lister {
     }
     // In a task's own folder, Python files belong to the task.
     for (const fs::path& kernel :
-         KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : app::IsCandidateName)) {
+         KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : IsCandidateName)) {
       if (DirectionOfName(kernel) == direction) {
         named.emplace_back(kernel.filename().string(), kernel);
       }
     }
-    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), app::IsCandidateName)) {
+    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), IsCandidateName)) {
       named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
     }
     return named;
@@ -194,7 +193,7 @@ class Lister {
     for (fs::directory_iterator entry(inputs_.kernels, error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path name = entry->path().filename();
-      const bool kernel = app::IsCandidateName(name) && known.count(name.stem().string()) == 0;
+      const bool kernel = IsCandidateName(name) && known.count(name.stem().string()) == 0;
       if (kernel || (entry->is_directory(error) && known.count(name.string()) == 0)) {
         unknown.push_back(name.string());
       }
@@ -230,7 +229,7 @@ class Lister {
     return {};
   }
 
-  Status AddListed(const app::ListedKernel& listed) {
+  Status AddListed(const ListedKernel& listed) {
     if (!Wanted(listed.direction)) return {};
     auto known = tasks_.find(listed.task);
     if (known == tasks_.end()) {
@@ -266,4 +265,4 @@ Result<SuiteList> ListSuite(const SuiteInputs& inputs, const fs::path& tasks_roo
   return Lister(resolved, tasks_root).List();
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/tasks/task_files.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +9,8 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/task_filter.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +105,4 @@ Result<std::vector<TaskFile>> FindTaskFiles(const fs::path& folder) {
   return found;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app
