@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/candidate.h"
+#include "app/profile/profile_call.h"
 #include "app/search/run.h"
 #include "app/search/run_summary.h"
 #include "app/session.h"
@@ -16,7 +17,6 @@
 #include "cli/evolve_run.h"
 #include "cli/json_file.h"
 #include "cli/optimize_config.h"
-#include "cli/profile_call.h"
 #include "cli/progress.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
@@ -170,9 +170,9 @@ Result<int> Run(const OptimizeCommand& given) {
     options.profile = [&](const build::Image& image, const plan::Plan& plan,
                           const std::string& setting) {
       view.Show(assay::Progress{"profiling", 0, 0});
-      return ProfilePage(*session,
-                         {task, DirectionOf(command.target), run->info.seed, image, plan, setting},
-                         *gpu);
+      return app::ProfilePage(
+          *session, {task, DirectionOf(command.target), run->info.seed, image, plan, setting},
+          *gpu);
     };
   }
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},

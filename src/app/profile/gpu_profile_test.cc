@@ -1,6 +1,6 @@
 // Tests the GPU profile with a fake Nsight Compute. Needs no GPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/gpu_profile.h"
+#include "app/profile/gpu_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,13 +11,13 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/gpu_profile_text.h"
+#include "app/profile/gpu_profile_text.h"
 #include "gpu/ncu_testing.h"
 #include "gpu/testing.h"
 #include "os/fd.h"
 #include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using ::testing::HasSubstr;
@@ -144,7 +144,7 @@ TEST(GpuProfilePage, NeverExceedsOnePage) {
       EXPECT_THAT(page, Not(HasSubstr("\x1b")));
       std::istringstream lines(page);
       for (std::string line; std::getline(lines, line);) {
-        EXPECT_LE(report::Width(line), kProfileWidth);
+        EXPECT_LE(report::Width(line), judge::kProfileWidth);
       }
     }
   }
@@ -164,4 +164,4 @@ TEST(GpuProfilePage, GroupsEqualLaunchesSlowestFirst) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

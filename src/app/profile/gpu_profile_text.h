@@ -4,17 +4,17 @@
 
 #include <string>
 
-#include "cli/gpu_profile.h"
-#include "cli/profile_text.h"
+#include "app/profile/gpu_profile.h"
+#include "judge/launch_text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
-inline constexpr size_t kPageLines = 60;  // each at most kProfileWidth columns wide
+inline constexpr size_t kPageLines = 60;  // each at most judge::kProfileWidth columns wide
 inline constexpr size_t kMostKernelLines = 25;
 
 /// Returns at most kPageLines lines; `title` is the first. Launches of one kernel with one shape
 /// are grouped. The groups that take most time come first.
 std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
-                           const SourceText& source);
+                           const judge::SourceText& source);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

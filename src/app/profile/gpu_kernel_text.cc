@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/gpu_kernel_text.h"
+#include "app/profile/gpu_kernel_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include "base/demangle.h"
 #include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using gpu::KernelFacts;
@@ -144,7 +144,7 @@ void AddStalls(const KernelFacts& facts, Lines* lines) {
   for (const gpu::Stall& stall : facts.stalls) {
     const std::string meaning = gpu::MeaningOfStall(stall.reason);
     text += fmt::format("{}{} {}", text.empty() ? "warps wait for " : ", ",
-                        meaning.empty() ? stall.reason : meaning, Percent(stall.share));
+                        meaning.empty() ? stall.reason : meaning, judge::Percent(stall.share));
   }
   const Lines wrapped = Wrap(text, "  ", 2);
   lines->insert(lines->end(), wrapped.begin(), wrapped.end());
@@ -166,8 +166,8 @@ void AddAdvice(const KernelFacts& facts, Lines* lines) {
   }
 }
 
-void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile, const SourceText& source,
-                 Lines* lines) {
+void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile,
+                 const judge::SourceText& source, Lines* lines) {
   const auto index = static_cast<size_t>(launch.launch);
   if (launch.launch < 0 || index >= profile.emulated.launches.size()) return;
   const engine::LaunchCounters& counted = profile.emulated.launches[index];
@@ -181,13 +181,14 @@ void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile, const Sourc
                       Bytes(32.0 * static_cast<double>(work.sectors())),
                       Bytes(static_cast<double>(work.touched_bytes)));
   lines->push_back(std::move(text));
-  std::vector<Remark> remarks = judge::FindBottleneckLines(counted);
+  std::vector<judge::Remark> remarks = judge::FindBottleneckLines(counted);
   if (remarks.size() > kMostPlaces) remarks.resize(kMostPlaces);
-  for (Remark& waste : judge::Wastes(counted, kMostPlaces)) remarks.push_back(std::move(waste));
+  for (judge::Remark& waste : judge::Wastes(counted, kMostPlaces))
+    remarks.push_back(std::move(waste));
   std::set<std::pair<std::string, int>> quoted;  // to quote each line once
-  for (const Remark& remark : remarks) {
+  for (const judge::Remark& remark : remarks) {
     const bool is_new = quoted.emplace(remark.file, remark.line).second;
-    std::istringstream text_lines(RemarkText(remark, is_new ? source : SourceText()));
+    std::istringstream text_lines(judge::RemarkText(remark, is_new ? source : judge::SourceText()));
     for (std::string line; std::getline(text_lines, line);) lines->push_back(line);
   }
 }
@@ -202,7 +203,7 @@ std::string Bytes(double bytes) {
 }
 
 Lines Wrap(const std::string& text, const std::string& indent, size_t most) {
-  const int width = kProfileWidth - report::Width(indent);
+  const int width = judge::kProfileWidth - report::Width(indent);
   Lines lines;
   std::istringstream words(report::Printable(text));
   std::string line;
@@ -221,7 +222,8 @@ Lines Wrap(const std::string& text, const std::string& indent, size_t most) {
   return lines;
 }
 
-Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile, const SourceText& source) {
+Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile,
+                  const judge::SourceText& source) {
   Lines lines;
   AddBound(launch.facts, &lines);
   AddOccupancy(launch, &lines);
@@ -232,4 +234,4 @@ Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile, const Sour
   return lines;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/profile_call.h"
+#include "app/profile/profile_call.h"
 
 #include <fmt/format.h>
 
 #include <variant>
 
+#include "app/profile/gpu_profile_text.h"
 #include "build/build.h"
-#include "cli/gpu_profile_text.h"
 #include "os/fd.h"
 #include "task/case.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 Result<const task::Setting*> SettingOf(const CallToProfile& call) {
@@ -22,12 +22,12 @@ Result<const task::Setting*> SettingOf(const CallToProfile& call) {
 
 }  // namespace
 
-SourceText SourceOf(const build::Image& image) {
+judge::SourceText SourceOf(const build::Image& image) {
   const auto text = os::ReadFile(image.source, build::kMaxSourceBytes);
-  return text ? SourceText(build::SourceName(image.source), *text) : SourceText();
+  return text ? judge::SourceText(build::SourceName(image.source), *text) : judge::SourceText();
 }
 
-Result<GpuProfile> ProfileCall(app::Session& session, const CallToProfile& call, int ordinal,
+Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep) {
   TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));
   TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, *setting, 1, call.seed));
@@ -41,7 +41,7 @@ Result<GpuProfile> ProfileCall(app::Session& session, const CallToProfile& call,
   return ProfileOnGpu(profiled);
 }
 
-Result<std::string> ProfilePage(app::Session& session, const CallToProfile& call, int ordinal) {
+Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int ordinal) {
   const auto profile = ProfileCall(session, call, ordinal, {});
   if (!profile) {
     if (profile.error().code == ErrorCode::kCancelled) return tl::unexpected(profile.error());
@@ -53,4 +53,4 @@ Result<std::string> ProfilePage(app::Session& session, const CallToProfile& call
   return GpuProfileText(head, *profile, SourceOf(call.image));
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

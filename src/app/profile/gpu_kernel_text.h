@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/gpu_profile.h"
-#include "cli/profile_text.h"
+#include "app/profile/gpu_profile.h"
+#include "judge/launch_text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 using Lines = std::vector<std::string>;
 
@@ -20,6 +20,7 @@ Lines Wrap(const std::string& text, const std::string& indent, size_t most);
 
 /// The lines about one launch, the most important first: bottleneck, occupancy, memory, stalls,
 /// advice, and the source lines where the emulator counted the work.
-Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile, const SourceText& source);
+Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile,
+                  const judge::SourceText& source);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

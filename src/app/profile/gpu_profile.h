@@ -14,7 +14,7 @@
 #include "gpu/kernel_facts.h"
 #include "plan/plan.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 struct GpuLaunch {
   gpu::KernelFacts facts;
@@ -52,4 +52,4 @@ Result<GpuProfile> ProfileOnGpu(const GpuCall& call);
 /// As in "cupel.profile/1" (docs/formats).
 Json ToJson(const GpuProfile& profile);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/gpu_profile_text.h"
+#include "app/profile/gpu_profile_text.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "app/profile/gpu_kernel_text.h"
 #include "base/demangle.h"
-#include "cli/gpu_kernel_text.h"
 #include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using gpu::KernelFacts;
@@ -52,8 +52,8 @@ std::vector<Group> GroupsOf(const GpuProfile& profile) {
 std::string Head(const Group& group) {
   const KernelFacts& facts = group.slowest->facts;
   std::string text =
-      fmt::format("{}<<<{}, {}>>>", report::Fit(ShortName(Demangle(facts.kernel)), 60),
-                  Dims(facts.grid), Dims(facts.block));
+      fmt::format("{}<<<{}, {}>>>", report::Fit(judge::ShortName(Demangle(facts.kernel)), 60),
+                  judge::Dims(facts.grid), judge::Dims(facts.block));
   if (group.count > 1) {
     text += fmt::format(": {} launches", group.count);
     if (facts.duration_us) {
@@ -66,7 +66,7 @@ std::string Head(const Group& group) {
   return text;
 }
 
-Lines Detail(const Group& group, const GpuProfile& profile, const SourceText& source) {
+Lines Detail(const Group& group, const GpuProfile& profile, const judge::SourceText& source) {
   Lines lines = KernelLines(*group.slowest, profile, source);
   lines.insert(lines.begin(), Head(group));
   if (lines.size() > kMostKernelLines) lines.resize(kMostKernelLines);
@@ -126,7 +126,7 @@ Lines Overall(const GpuProfile& profile) {
 }  // namespace
 
 std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
-                           const SourceText& source) {
+                           const judge::SourceText& source) {
   Lines lines = Wrap(title, "", 2);
   for (std::string& line : Overall(profile)) lines.push_back(std::move(line));
   const std::vector<Group> groups = GroupsOf(profile);
@@ -150,9 +150,9 @@ std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
   }
   std::string page;
   for (const std::string& line : lines) {
-    page += report::Fit(report::Printable(line), kProfileWidth) + "\n";
+    page += report::Fit(report::Printable(line), judge::kProfileWidth) + "\n";
   }
   return page;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

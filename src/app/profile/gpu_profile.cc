@@ -1,6 +1,6 @@
 // Tested by gpu_profile_test.cc.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/gpu_profile.h"
+#include "app/profile/gpu_profile.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 #include "os/process.h"
 #include "stats/robust.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr int kRepeats = 20;               // timed by CUPTI
@@ -206,4 +206,4 @@ Json ToJson(const GpuProfile& profile) {
           {"launches", std::move(launches)}};
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "app/profile/gpu_profile.h"
 #include "app/session.h"
-#include "cli/gpu_profile.h"
-#include "cli/profile_text.h"
+#include "judge/launch_text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// The source that `image` was built from; empty if it cannot be read.
-SourceText SourceOf(const build::Image& image);
+judge::SourceText SourceOf(const build::Image& image);
 
 struct CallToProfile {
   const task::Task& task;
@@ -27,11 +27,11 @@ struct CallToProfile {
 
 /// Profiles the call on one more case with the same shapes. Reserves the GPU meanwhile. `keep` as
 /// in GpuCall.
-Result<GpuProfile> ProfileCall(app::Session& session, const CallToProfile& call, int ordinal,
+Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep);
 
 /// The same as a page of text for the models that propose the next kernel. Empty if profiling
 /// fails, so that the run continues. Errors: kCancelled.
-Result<std::string> ProfilePage(app::Session& session, const CallToProfile& call, int ordinal);
+Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int ordinal);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app
