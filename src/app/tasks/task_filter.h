@@ -1,6 +1,5 @@
-// `cupel task filter`: checks whether tasks are suitable for judging kernels. This header has the
-// results as data. task_filter_text.cc formats them, task_filter_json.cc writes them.
-// SPDX-License-Identifier: Apache-2.0
+// Checks whether tasks are suitable for judging kernels. task_filter_report.cc has the results as
+// data and as JSON. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -8,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "app/events.h"
+#include "app/options.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "oracle/filter.h"
 #include "oracle/filter_checks.h"
 #include "task/task.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 enum class FilterVerdict {
   kClean,
@@ -48,6 +49,7 @@ struct FilterReport {
   int64_t seconds = 0;  // the deadline of a setting
   std::vector<FilteredTask> tasks;
   bool interrupted = false;  // the list is incomplete
+  Status status;             // why it was interrupted
 };
 
 /// The number of tasks that a check flags: by cupel, and as published.
@@ -59,11 +61,11 @@ struct CheckCount {
 /// One entry for each check, in the order in which checks first appear.
 std::vector<CheckCount> CountChecks(const FilterReport& report);
 
-/// A page about one task: a table of checks for each setting, and what to do about each flag.
-std::string FilterText(const FilteredTask& task);
-/// One line for each task, and counts.
-std::string FilterSummary(const FilterReport& report);
 /// The document cupel.filter/1.
-Json FilterJson(const FilterReport& report);
+Json ToJson(const FilterReport& report);
 
-}  // namespace cupel::cli
+/// Examines the tasks, also broken ones. Errors: wrong options. If the work is interrupted, the
+/// report has the results so far.
+Result<FilterReport> FilterTasks(const FilterOptions& options, Events& events);
+
+}  // namespace cupel::app

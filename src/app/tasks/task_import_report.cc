@@ -8,23 +8,18 @@
 #include <thread>
 
 #include "app/lanes.h"
+#include "app/tasks/task_import.h"
 #include "base/hash.h"
-#include "cli/json_file.h"
-#include "cli/task_import.h"
 #include "os/fd.h"
 #include "os/process.h"
-#include "report/progress.h"
-#include "report/table.h"
-#include "report/text.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxReport = 64u << 20;
-constexpr size_t kMaxReason = 110;
 
 Json ToJson(const StageResult& stage) {
   return Json{{"verdict", stage.verdict}, {"message", stage.message}};
@@ -88,57 +83,28 @@ Result<ImportedProblem> ReadProblem(const Json& json, const std::string& what) {
   return p;
 }
 
-/// Shortens `text` to fit into the table. The report has the whole text.
-std::string Shortened(const std::string& text) {
-  if (text.size() <= kMaxReason) return text;
-  size_t end = kMaxReason;  // moved to a character boundary of UTF-8
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + " …";
-}
-
-/// The number of problems that reached each stage.
-struct Counts {
-  size_t problems = 0, imported = 0, ran = 0, reduced = 0, clean = 0, flagged = 0;
-};
-
-Counts CountsOf(const ImportReport& report) {
-  Counts c;
-  for (const ImportedProblem& p : report.problems) {
-    ++c.problems;
-    c.imported += p.refusal.empty();
-    c.ran += p.oracle.verdict == "ran";
-    c.reduced += p.oracle.verdict == "ran" && !p.at.empty();
-    c.clean += p.filter.verdict == "clean";
-    c.flagged += p.filter.verdict == "flagged";
-  }
-  return c;
-}
-
 /// Each lane runs one problem after the other. The report is written after each problem.
 class ReportRun {
  public:
-  ReportRun(const ImportCommand& command, const std::vector<app::TaskFile>& files)
-      : command_(command), files_(files), progress_(command.show.quiet) {
-    report_.seconds = command.seconds;
-    report_.memory = static_cast<int64_t>(command.memory);
+  ReportRun(const ImportOptions& options, const std::vector<TaskFile>& files, Events& events)
+      : options_(options), files_(files), events_(events) {
+    report_.seconds = options.seconds;
+    report_.memory = static_cast<int64_t>(options.memory);
   }
 
-  Result<int> Run() {
+  Result<ImportReport> Run() {
     TRY(TakeEarlier());
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    const size_t jobs = command_.jobs > 0 ? static_cast<size_t>(command_.jobs) : cores;
+    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : cores;
     const size_t lanes = std::max<size_t>(1, std::min(jobs, todo_.size()));
     lanes_.resize(lanes);
-    const Status status = app::ForEachOnLanes(
+    const Status status = ForEachOnLanes(
         lanes, todo_.size(), [&](size_t lane, size_t item) { return RunItem(lanes_[lane], item); });
     lanes_.clear();
-    progress_.Finish();
     report_.interrupted = !status.has_value();
+    report_.status = status;
     TRY(Write());
-    fmt::print("{}", ImportSummary(report_));
-    TRY(WriteJson(command_.show.json, ImportJson(report_)));
-    if (!status) return tl::unexpected<Error>(status.error());
-    return 0;
+    return std::move(report_);
   }
 
  private:
@@ -149,10 +115,10 @@ class ReportRun {
 
   /// Takes unchanged problems from an earlier report, so that they do not run again.
   Status TakeEarlier() {
-    TRY_ASSIGN(const auto earlier, EarlierImports(command_.report, report_));
+    TRY_ASSIGN(const auto earlier, EarlierImports(options_.report, report_));
     std::map<std::string, const ImportedProblem*> known;
     for (const ImportedProblem& p : earlier) known[p.path + "\n" + p.sha256] = &p;
-    for (const app::TaskFile& file : files_) {
+    for (const TaskFile& file : files_) {
       const ImportedProblem problem = ProblemOf(file);
       const auto found = known.find(problem.path + "\n" + problem.sha256);
       results_.push_back(found == known.end() ? problem : *found->second);
@@ -166,9 +132,9 @@ class ReportRun {
     if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
     if (!lane.importer) {
       TRY_ASSIGN(const auto options,
-                 app::ImporterOptions(command_.common, command_.seconds, command_.memory));
+                 ImporterOptions(options_.common, options_.seconds, options_.memory));
       lane.importer = std::make_unique<oracle::Importer>(options);
-      TRY_ASSIGN(lane.stages, ImportStages::Create(command_));
+      TRY_ASSIGN(lane.stages, ImportStages::Create(options_));
     }
     const size_t index = todo_[item];
     const auto start = Clock::now();
@@ -182,14 +148,14 @@ class ReportRun {
     return Write();
   }
 
-  Status Examine(Lane& lane, const app::TaskFile& file, ImportedProblem& problem) {
-    const bool kept = !command_.output.empty();
+  Status Examine(Lane& lane, const TaskFile& file, ImportedProblem& problem) {
+    const bool kept = !options_.output.empty();
     if (!problem.refusal.empty()) return {};
-    if (kept && FolderExists(command_, command_.output / file.name, problem)) {
+    if (kept && FolderExists(options_, options_.output / file.name, problem)) {
       problem.sha256.clear();  // not examined now; the next run must examine it
       return {};
     }
-    TRY_ASSIGN(const auto outcome, lane.importer->Import(RequestOf(command_, file)));
+    TRY_ASSIGN(const auto outcome, lane.importer->Import(RequestOf(options_, file)));
     if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
       problem.refusal = refusal->message;
       return {};
@@ -197,9 +163,9 @@ class ReportRun {
     const auto& imported = std::get<oracle::Imported>(outcome);
     Take(imported, problem);
     TRY_ASSIGN(const os::TempDir temporary, os::TempDir::Create());
-    const fs::path folder = (kept ? command_.output : temporary.path()) / file.name;
+    const fs::path folder = (kept ? options_.output : temporary.path()) / file.name;
     if (kept) problem.folder = folder.string();
-    TRY(WriteImported(file.path, imported, folder, command_.force));
+    TRY(WriteImported(file.path, imported, folder, options_.force));
     return lane.stages->Run(folder, imported, problem);
   }
 
@@ -209,7 +175,7 @@ class ReportRun {
     state.done = std::count(done_.begin(), done_.end(), true);
     state.total = static_cast<int64_t>(done_.size());
     state.unit = "problems";
-    progress_.Update(state);
+    events_.Show(state);
   }
 
   Status Write() {
@@ -219,12 +185,12 @@ class ReportRun {
     }
     ImportReport written = report_;
     written.interrupted = report_.problems.size() < results_.size();
-    return os::WriteFileAtomically(command_.report, DumpJson(ImportJson(written), 1) + "\n");
+    return os::WriteFileAtomically(options_.report, DumpJson(app::ToJson(written), 1) + "\n");
   }
 
-  const ImportCommand& command_;
-  const std::vector<app::TaskFile>& files_;
-  report::Progress progress_;
+  const ImportOptions& options_;
+  const std::vector<TaskFile>& files_;
+  Events& events_;
   std::mutex mutex_;
   std::vector<Lane> lanes_;
   std::vector<ImportedProblem> results_;  // one for each file
@@ -235,8 +201,21 @@ class ReportRun {
 
 }  // namespace
 
-Json ImportJson(const ImportReport& report) {
-  const Counts c = CountsOf(report);
+ImportCounts CountsOf(const ImportReport& report) {
+  ImportCounts c;
+  for (const ImportedProblem& p : report.problems) {
+    ++c.problems;
+    c.imported += p.refusal.empty();
+    c.ran += p.oracle.verdict == "ran";
+    c.reduced += p.oracle.verdict == "ran" && !p.at.empty();
+    c.clean += p.filter.verdict == "clean";
+    c.flagged += p.filter.verdict == "flagged";
+  }
+  return c;
+}
+
+Json ToJson(const ImportReport& report) {
+  const ImportCounts c = CountsOf(report);
   Json json{{"schema", "cupel.import/1"},
             {"seconds", report.seconds},
             {"memory", report.memory},
@@ -278,26 +257,9 @@ Result<std::vector<ImportedProblem>> EarlierImports(const fs::path& file,
   return earlier;
 }
 
-std::string ImportSummary(const ImportReport& report) {
-  report::Table table({{"problem"}, {"imported"}, {"oracle"}, {"filter"}, {"why"}});
-  for (const ImportedProblem& p : report.problems) {
-    if (p.filter.verdict == "clean") continue;
-    const std::string& why = !p.refusal.empty()          ? p.refusal
-                             : p.oracle.verdict != "ran" ? p.oracle.message
-                                                         : p.filter.message;
-    table.Add({p.name, p.refusal.empty() ? "yes" : "no", p.oracle.verdict, p.filter.verdict,
-               Shortened(why)});
-  }
-  const Counts c = CountsOf(report);
-  return fmt::format(
-      "{}{} problems: {} imported, {} ran on the CPU ({} of them at reduced sizes), {} passed the "
-      "filters, {} flagged{}\n",
-      table.empty() ? "" : table.Render() + "\n", c.problems, c.imported, c.ran, c.reduced, c.clean,
-      c.flagged, report.interrupted ? "; interrupted" : "");
+Result<ImportReport> ImportAndRun(const ImportOptions& options, const std::vector<TaskFile>& files,
+                                  Events& events) {
+  return ReportRun(options, files, events).Run();
 }
 
-Result<int> RunImportReport(const ImportCommand& command, const std::vector<app::TaskFile>& files) {
-  return ReportRun(command, files).Run();
-}
-
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,8 +1,11 @@
-// The JSON of `cupel task filter` (docs/formats/filter.md). SPDX-License-Identifier: Apache-2.0
-#include "base/version.h"
-#include "cli/task_filter.h"
+// The results of filtering tasks, as data and as JSON (docs/formats/filter.md).
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 
-namespace cupel::cli {
+#include "app/tasks/task_filter.h"
+#include "base/version.h"
+
+namespace cupel::app {
 namespace {
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -114,7 +117,60 @@ Json CountsJson(const FilterReport& report) {
 
 }  // namespace
 
-Json FilterJson(const FilterReport& report) {
+const char* Name(FilterVerdict verdict) {
+  switch (verdict) {
+    case FilterVerdict::kClean:
+      return "clean";
+    case FilterVerdict::kFlagged:
+      return "flagged";
+    case FilterVerdict::kNotExamined:
+      return "not examined";
+  }
+  return "?";
+}
+
+FilterVerdict FilteredTask::verdict() const {
+  const auto any = [this](FilterVerdict verdict) {
+    return std::any_of(settings.begin(), settings.end(), [verdict](const FilteredSetting& setting) {
+      return setting.verdict == verdict;
+    });
+  };
+  if (any(FilterVerdict::kFlagged)) return FilterVerdict::kFlagged;
+  if (settings.empty() || any(FilterVerdict::kNotExamined)) return FilterVerdict::kNotExamined;
+  return FilterVerdict::kClean;
+}
+
+std::vector<CheckCount> CountChecks(const FilterReport& report) {
+  std::vector<CheckCount> counts;
+  for (const FilteredTask& task : report.tasks) {
+    for (const FilteredSetting& filtered : task.settings) {
+      for (const oracle::QualityCheck& check : filtered.checks) {
+        const bool known = std::any_of(counts.begin(), counts.end(), [&check](const auto& count) {
+          return count.check == check.name;
+        });
+        if (!known) counts.push_back({check.name});
+      }
+    }
+  }
+  for (CheckCount& count : counts) {
+    for (const FilteredTask& task : report.tasks) {
+      bool by_cupel = false, as_published = false;
+      for (const FilteredSetting& filtered : task.settings) {
+        for (const oracle::QualityCheck& check : filtered.checks) {
+          if (check.name != count.check) continue;
+          by_cupel = by_cupel || check.status == oracle::CheckStatus::kFlagged;
+          as_published = as_published || check.published.value_or(false);
+          count.has_published = count.has_published || check.published.has_value();
+        }
+      }
+      count.cupel += by_cupel ? 1 : 0;
+      count.published += as_published ? 1 : 0;
+    }
+  }
+  return counts;
+}
+
+Json ToJson(const FilterReport& report) {
   return Json{
       {"schema", "cupel.filter/1"},
       {"cupel", kVersion},
@@ -127,4 +183,4 @@ Json FilterJson(const FilterReport& report) {
       {"tasks", List(report.tasks)}};
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

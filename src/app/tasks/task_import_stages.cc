@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "app/session.h"
-#include "cli/task_import.h"
+#include "app/tasks/task_import.h"
 #include "oracle/filter.h"
 #include "oracle/oracle.h"
 #include "os/fd.h"
 #include "task/reduced.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 // The cost of a case, relative to one call of its reference. A case needs float32, float64 and
@@ -23,16 +23,16 @@ constexpr uint64_t kSeeds[] = {0, 1, 2, 3, 4};
 }  // namespace
 
 struct ImportStages::Impl {
-  Impl(const ImportCommand& given, oracle::Options oracle_options,
+  Impl(const ImportOptions& given, oracle::Options oracle_options,
        oracle::FilterOptions filter_options)
-      : command(given), oracle(std::move(oracle_options)), filter(std::move(filter_options)) {}
-  ImportCommand command;
+      : options(given), oracle(std::move(oracle_options)), filter(std::move(filter_options)) {}
+  ImportOptions options;
   oracle::TorchOracle oracle;
   oracle::Filter filter;
 
   bool Fits(const oracle::Imported& imported) const {
-    return imported.elements * kBytesAnElement < static_cast<double>(command.memory) &&
-           imported.flops * kCallsACase < command.seconds * kFlopsASecond;
+    return imported.elements * kBytesAnElement < static_cast<double>(options.memory) &&
+           imported.flops * kCallsACase < options.seconds * kFlopsASecond;
   }
   Status AskOracle(const task::Task& task, const task::Setting& setting, StageResult& result);
   Status AskFilter(const task::Task& task, const task::Setting& setting, StageResult& result);
@@ -81,21 +81,21 @@ Status ImportStages::Impl::AskFilter(const task::Task& task, const task::Setting
 ImportStages::ImportStages(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ImportStages::~ImportStages() = default;
 
-Result<std::unique_ptr<ImportStages>> ImportStages::Create(const ImportCommand& command) {
+Result<std::unique_ptr<ImportStages>> ImportStages::Create(const ImportOptions& options) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   oracle::Options oracle;
   oracle.script = data / "src" / "oracle" / "oracle.py";
-  oracle.python = command.common.python;
-  oracle.step_deadline = std::chrono::seconds(command.seconds);
+  oracle.python = options.common.python;
+  oracle.step_deadline = std::chrono::seconds(options.seconds);
   oracle::FilterOptions filter;
   filter.script = data / "src" / "oracle" / "filter.py";
-  filter.python = command.common.python;
+  filter.python = options.common.python;
   filter.cache = cache / "cases";
-  filter.deadline = std::chrono::seconds(command.seconds);
-  filter.memory = command.memory;
+  filter.deadline = std::chrono::seconds(options.seconds);
+  filter.memory = options.memory;
   return std::unique_ptr<ImportStages>(
-      new ImportStages(std::make_unique<Impl>(command, std::move(oracle), std::move(filter))));
+      new ImportStages(std::make_unique<Impl>(options, std::move(oracle), std::move(filter))));
 }
 
 Status ImportStages::Run(const std::filesystem::path& folder, const oracle::Imported& imported,
@@ -121,4 +121,4 @@ Status ImportStages::Run(const std::filesystem::path& folder, const oracle::Impo
   return impl_->AskFilter(task, setting, problem.filter);
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app
