@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
-#include "cli/optimize_config.h"
+#include "app/search/optimize_config.h"
 #include "cli/option_groups.h"
 
 namespace cupel::cli {
@@ -55,8 +55,9 @@ void AddSearch(CLI::App* app, app::SearchOptions& search) {
   app->add_flag(
       "--lint", search.lint,
       "With models: show them clang-tidy's remarks on accepted kernels (takes seconds for each)");
-  app->add_option("--without", search.without,
-                  "With models: turn off a part of the search, for ablations: " + IngredientNames())
+  app->add_option(
+         "--without", search.without,
+         "With models: turn off a part of the search, for ablations: " + app::IngredientNames())
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/evolve_run.h"
+#include "app/search/evolve_run.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 #include "evolve/translator.h"
 #include "report/objective_kind.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 /// The kernel to start from: the given one, or one that models write. nullopt if no model writes a
@@ -30,32 +30,32 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 }  // namespace
 
-Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun& run,
+Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
                                     std::string_view objective, const Recording* recording) {
-  TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
-  options.seed = run.info.seed;
-  options.operation = stored.operation;
-  options.review = stored.review;
-  options.objective_text = [objective](double value) {
+  TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
+  evolution.seed = run.info.seed;
+  evolution.operation = stored.operation;
+  evolution.review = stored.review;
+  evolution.objective_text = [objective](double value) {
     return report::ObjectiveText(objective, value);
   };
-  TRY_ASSIGN(auto specs, app::SpecsOf(command.search.models));
-  for (const llm::ModelSpec& spec : specs) options.weights.push_back(spec.weight);
-  TRY_ASSIGN(auto reviewers, llm::ParseModelSpecs(command.search.reviewers));
+  TRY_ASSIGN(auto specs, SpecsOf(options.search.models));
+  for (const llm::ModelSpec& spec : specs) evolution.weights.push_back(spec.weight);
+  TRY_ASSIGN(auto reviewers, llm::ParseModelSpecs(options.search.reviewers));
   std::move(reviewers.begin(), reviewers.end(), std::back_inserter(specs));
   llm::RecordedOptions conversing;
   conversing.seed = run.info.seed;
   if (recording == nullptr) {
-    conversing.limits = app::LimitsOf(command.search.models);
+    conversing.limits = LimitsOf(options.search.models);
   } else {
     conversing.replay = &recording->exchanges;
-    options.recorded_reading = recording->reading;
+    evolution.recorded_reading = recording->reading;
   }
   TRY_ASSIGN(const auto conversations, evolve::Conversations::Open(run.archive, specs, conversing));
   const auto askers = conversations->askers();
   const auto split =
-      askers.begin() + static_cast<std::ptrdiff_t>(command.search.models.specs.size());
+      askers.begin() + static_cast<std::ptrdiff_t>(options.search.models.specs.size());
   evolve::EvolutionParts parts{
       run.archive, evaluator, *conversations, {askers.begin(), split}, {split, askers.end()}};
   if (parts.reviewers.empty()) parts.reviewers = {parts.proposers.front()};
@@ -65,7 +65,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun
     ended.end = "no model wrote a correct kernel";
     return ended;
   }
-  auto result = start ? evolve::Evolve(parts, **start, options)
+  auto result = start ? evolve::Evolve(parts, **start, evolution)
                       : Result<evolve::RunResult>(tl::unexpected(start.error()));
   if (!result && recording != nullptr && result.error().code == ErrorCode::kNotFound) {
     ended.start_accepted = true;
@@ -75,4 +75,4 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun
   return result;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

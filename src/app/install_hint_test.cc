@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/install_hint.h"
+#include "app/install_hint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using testing::HasSubstr;
@@ -40,4 +40,4 @@ TEST(InstallHintTest, UnknownAndHostileTextsGetAGeneralAnswer) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::app

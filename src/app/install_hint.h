@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace cupel::cli {
+namespace cupel::app {
 
 enum class Need { kCompiler, kToolkit };
 
@@ -16,4 +16,4 @@ std::string ReadOsRelease();
 /// os-release(5)) describes. Unknown distributions get a general answer.
 std::string InstallHint(Need need, std::string_view os_release);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

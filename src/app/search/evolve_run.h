@@ -1,4 +1,4 @@
-// Runs the loop of `cupel optimize` with language models, configured by the command.
+// Runs the loop of an optimization with language models.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "app/search/optimize_config.h"
 #include "app/search/run.h"
-#include "cli/optimize_config.h"
 #include "evolve/evaluator.h"
 #include "evolve/tuning.h"
 #include "llm/sink.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 
 /// What an earlier run recorded, for a replay.
 struct Recording {
@@ -22,8 +22,8 @@ struct Recording {
 
 /// If `stored` has no starting kernel, models write one first. If `recording` is not null, it
 /// answers instead of the models, and the run ends where it ends. Errors: those of Evolve.
-Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, app::OpenRun& run,
+Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
                                     std::string_view objective, const Recording* recording);
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/install_hint.h"
+#include "app/install_hint.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "os/fd.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 constexpr size_t kMaxOsRelease = 64u << 10;
@@ -86,4 +86,4 @@ std::string InstallHint(Need need, std::string_view os_release) {
   return "";
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/optimize_config.h"
+#include "app/search/optimize_config.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "app/search/run.h"
 #include "review/calibration.h"
 
-namespace cupel::cli {
+namespace cupel::app {
 namespace {
 
 using Options = evolve::EvolutionOptions;
@@ -36,7 +36,7 @@ constexpr Ingredient kIngredients[] = {
     {"summary", [](Options& o) { o.summary = false; }},
 };
 
-Json SearchJson(const app::SearchOptions& search) {
+Json SearchJson(const SearchOptions& search) {
   Json json{{"models", search.models.specs},
             {"reviewers", search.reviewers},
             {"generations", search.generations},
@@ -52,18 +52,18 @@ Json SearchJson(const app::SearchOptions& search) {
   return json;
 }
 
-Status ReadSearch(const Json& json, app::SearchOptions& search) {
-  TRY_ASSIGN(search.models.specs, app::Strings(json, "models"));
-  TRY_ASSIGN(search.reviewers, app::Strings(json, "reviewers"));
-  TRY_ASSIGN(search.without, app::Strings(json, "without"));
-  TRY_ASSIGN(search.lint, JsonBool(json, "lint", app::kRunConfig));
-  TRY(app::ReadInt(json, "generations", search.generations));
-  TRY(app::ReadInt(json, "proposals", search.proposals));
-  TRY(app::ReadInt(json, "evaluations", search.evaluations));
-  TRY(app::ReadInt(json, "examples", search.examples));
-  TRY(app::ReadInt(json, "islands", search.islands));
-  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", app::kRunConfig));
-  TRY_ASSIGN(search.review, JsonString(json, "review", app::kRunConfig));
+Status ReadSearch(const Json& json, SearchOptions& search) {
+  TRY_ASSIGN(search.models.specs, Strings(json, "models"));
+  TRY_ASSIGN(search.reviewers, Strings(json, "reviewers"));
+  TRY_ASSIGN(search.without, Strings(json, "without"));
+  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kRunConfig));
+  TRY(ReadInt(json, "generations", search.generations));
+  TRY(ReadInt(json, "proposals", search.proposals));
+  TRY(ReadInt(json, "evaluations", search.evaluations));
+  TRY(ReadInt(json, "examples", search.examples));
+  TRY(ReadInt(json, "islands", search.islands));
+  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", kRunConfig));
+  TRY_ASSIGN(search.review, JsonString(json, "review", kRunConfig));
   return ReadBudget(json, search.models);
 }
 
@@ -77,18 +77,18 @@ std::string IngredientNames() {
   return names;
 }
 
-Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& command) {
-  const app::SearchOptions& search = command.search;
-  Options options;
-  options.generations = search.generations;
-  options.proposals = search.proposals;
-  options.evaluations = search.evaluations;
-  options.examples = search.examples;
-  options.islands = search.islands;
-  options.sequential = search.sampling == "sequential";
-  options.reading = search.review == "on"    ? evolve::Reading::kOn
-                    : search.review == "off" ? evolve::Reading::kOff
-                                             : evolve::Reading::kAuto;
+Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeOptions& options) {
+  const SearchOptions& search = options.search;
+  Options evolution;
+  evolution.generations = search.generations;
+  evolution.proposals = search.proposals;
+  evolution.evaluations = search.evaluations;
+  evolution.examples = search.examples;
+  evolution.islands = search.islands;
+  evolution.sequential = search.sampling == "sequential";
+  evolution.reading = search.review == "on"    ? evolve::Reading::kOn
+                      : search.review == "off" ? evolve::Reading::kOff
+                                               : evolve::Reading::kAuto;
   for (const std::string& name : search.without) {
     const Ingredient* found = nullptr;
     for (const Ingredient& one : kIngredients) {
@@ -99,48 +99,48 @@ Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& comma
                   fmt::format("--without {}: unknown part of the search", name),
                   "choose from " + IngredientNames());
     }
-    found->leave_out(options);
+    found->leave_out(evolution);
   }
-  return options;
+  return evolution;
 }
 
-Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
-  Json json = RunJson(command.common, command.compile, command.target);
-  json["objective"] = command.objective;
+Json ToJson(const OptimizeOptions& options, const StoredRun& stored) {
+  Json json = RunJson(options.common, options.compile, options.target);
+  json["objective"] = options.objective;
   json["start"] = stored.start;
-  if (command.search.models.specs.empty()) {
-    json["candidates"] = command.candidates;
-    json["batch"] = command.batch;
+  if (options.search.models.specs.empty()) {
+    json["candidates"] = options.candidates;
+    json["batch"] = options.batch;
   } else {
-    json["search"] = SearchJson(command.search);
+    json["search"] = SearchJson(options.search);
     json["operation"] = stored.operation;
     json["reviewing"] = review::ToJson(stored.review);
   }
   return json;
 }
 
-Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
-  TRY(ReadRun(json, command.common, command.compile, command.target));
+Result<StoredRun> FromJson(const Json& json, OptimizeOptions& options) {
+  TRY(ReadRun(json, options.common, options.compile, options.target));
   if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
-    TRY_ASSIGN(command.objective, JsonString(json, "objective", app::kRunConfig));
+    TRY_ASSIGN(options.objective, JsonString(json, "objective", kRunConfig));
   }
   StoredRun stored;
-  TRY_ASSIGN(stored.start, JsonString(json, "start", app::kRunConfig));
+  TRY_ASSIGN(stored.start, JsonString(json, "start", kRunConfig));
   if (json.contains("search")) {
-    TRY_ASSIGN(const Json* search, JsonObject(json, "search", app::kRunConfig));
-    TRY(ReadSearch(*search, command.search));
-    TRY_ASSIGN(stored.operation, JsonString(json, "operation", app::kRunConfig));
+    TRY_ASSIGN(const Json* search, JsonObject(json, "search", kRunConfig));
+    TRY(ReadSearch(*search, options.search));
+    TRY_ASSIGN(stored.operation, JsonString(json, "operation", kRunConfig));
     if (json.contains("reviewing")) {
-      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", app::kRunConfig));
-      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, app::kRunConfig));
+      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kRunConfig));
+      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kRunConfig));
     } else {
       stored.review.threshold = 0.5;  // for runs that do not store it
     }
   } else {
-    TRY(app::ReadInt(json, "candidates", command.candidates));
-    TRY(app::ReadInt(json, "batch", command.batch));
+    TRY(ReadInt(json, "candidates", options.candidates));
+    TRY(ReadInt(json, "batch", options.batch));
   }
   return stored;
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::app
