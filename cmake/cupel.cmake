@@ -1,8 +1,8 @@
 # Build rules shared by every folder of src/.
 # cupel_library(NAME [HOT] [DEPS folder...] [LINK target...] [HOT_FILES file...]) makes the static library
-# cupel_NAME from NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. HOT folders and HOT_FILES are
-# compiled with -O2, all others with -O1 (ADR 13). DEPS are folders of src/ and follow the dependency table
-# of docs/architecture.md, which tools/check_deps.py enforces.
+# cupel_NAME from the files *.cc in NAME and its sub-folders and, from *_test.cc, the test program NAME_test. HOT
+# folders and HOT_FILES are compiled with -O2, all others with -O1 (ADR 13). DEPS are folders of src/ and follow the
+# dependency table of docs/architecture.md, which tools/check_deps.py enforces.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -118,8 +118,7 @@ function(cupel_library name)
   if(ARG_HOT)
     set(pch cupel_pch_hot)
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc
-    ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/testdata/")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|_test_main|/main)\\.cc$")

@@ -8,9 +8,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/version.h"
 #include "judge/verdict_text.h"
-#include "report/bench_parts.h"
 #include "report/table.h"
 #include "report/text.h"
 #include "stats/robust.h"
@@ -44,7 +42,7 @@ std::string Speedup(const SettingTimes& setting, size_t a, const std::string& b)
   return "";
 }
 
-std::vector<std::string> BaselineNames(const BenchReport& report) {
+std::vector<std::string> BaselineNames(const app::BenchReport& report) {
   std::vector<std::string> names;
   for (const SettingTimes& setting : report.settings) {
     for (const Timing& timing : setting.timings) {
@@ -129,9 +127,9 @@ std::string Date(int64_t seconds) {
   return text;
 }
 
-std::string CachedBaselinesText(const BenchReport& report, const std::string& setting) {
+std::string CachedBaselinesText(const app::BenchReport& report, const std::string& setting) {
   std::string text;
-  for (const CachedBaseline& item : report.cached_baselines) {
+  for (const app::CachedBaseline& item : report.cached_baselines) {
     if (item.setting != setting) continue;
     text += fmt::format("  {} took {} on {} (cached); to measure it now, use --baselines\n",
                         item.name, Microseconds(item.medians.cold_us), Date(item.medians.taken_at));
@@ -141,9 +139,9 @@ std::string CachedBaselinesText(const BenchReport& report, const std::string& se
 
 /// For each kernel and baseline: the geometric mean of the speed-ups at the settings where both
 /// were timed.
-std::string Means(const BenchReport& report, const std::vector<std::string>& baselines) {
+std::string Means(const app::BenchReport& report, const std::vector<std::string>& baselines) {
   std::string text;
-  for (const BenchedKernel& kernel : report.kernels) {
+  for (const app::BenchedKernel& kernel : report.kernels) {
     for (const std::string& baseline : baselines) {
       std::vector<double> speedups;
       for (const SettingTimes& setting : report.settings) {
@@ -164,9 +162,9 @@ std::string Means(const BenchReport& report, const std::vector<std::string>& bas
 
 }  // namespace
 
-std::string BenchText(const BenchReport& report, const BenchTextOptions& options) {
+std::string BenchText(const app::BenchReport& report, const BenchTextOptions& options) {
   std::string text;
-  for (const BenchedKernel& kernel : report.kernels) {
+  for (const app::BenchedKernel& kernel : report.kernels) {
     if (kernel.verdict.decision == judge::Decision::kAccepted) {
       if (!kernel.verdict.declared.empty()) {
         text += fmt::format("{}: {}\n", report::Printable(kernel.name),
@@ -192,59 +190,6 @@ std::string BenchText(const BenchReport& report, const BenchTextOptions& options
   }
   text += Means(report, baselines);
   return text;
-}
-
-Json BenchJson(const BenchReport& report) {
-  Json kernels = Json::array();
-  for (const BenchedKernel& kernel : report.kernels) {
-    kernels.push_back({{"name", kernel.name}, {"verdict", judge::ToJson(kernel.verdict)}});
-  }
-  Json settings = Json::array();
-  for (const SettingTimes& setting : report.settings) settings.push_back(assay::ToJson(setting));
-  Json cached = Json::array();
-  for (const CachedBaseline& item : report.cached_baselines) {
-    cached.push_back({{"setting", item.setting},
-                      {"name", item.name},
-                      {"us", item.medians.cold_us},
-                      {"taken_at", item.medians.taken_at}});
-  }
-  return {{"schema", "cupel.bench/1"},
-          {"cupel", kVersion},
-          {"task", report.task},
-          {"direction", report.direction},
-          {"gpu", report.gpu},
-          {"torch", report.torch},
-          {"ceilings", engine::ToJson(report.ceilings)},
-          {"kernels", kernels},
-          {"settings", settings},
-          {"remembered_baselines", cached},
-          {"geometric_means", report::MeansOf(settings)}};
-}
-
-Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) {
-  constexpr oracle::BaselineKind kAll[] = {
-      oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
-      oracle::BaselineKind::kMaxAutotune, oracle::BaselineKind::kProbe};
-  std::vector<oracle::BaselineKind> kinds;
-  if (names == "none") return kinds;
-  std::string rest = names;
-  while (!rest.empty()) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    const std::string name = rest.substr(0, comma);
-    rest.erase(0, comma + 1);
-    bool known = false;
-    for (const oracle::BaselineKind kind : kAll) {
-      if (name != oracle::Name(kind)) continue;
-      // A baseline that is named twice is timed once.
-      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
-      known = true;
-    }
-    if (!known) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown baseline {}", name),
-                  "choose from eager, compile, max-autotune, or none");
-    }
-  }
-  return kinds;
 }
 
 }  // namespace cupel::cli

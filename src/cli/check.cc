@@ -1,45 +1,28 @@
-// `cupel check`: builds and judges one kernel.
+// `cupel check`.
 // SPDX-License-Identifier: Apache-2.0
+#include "app/check/check.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 
-#include "cli/candidate.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "judge/verdict_text.h"
 #include "plan/codec.h"
 
 namespace cupel::cli {
 
 Result<int> Run(const CheckCommand& command) {
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
-  view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
-                            command.compile));
-
-  assay::Question question = QuestionOf(task, command.target, command.common);
-  question.fresh_cases = command.fresh;
-  question.shadows = command.shadow;
-  question.integers = command.exact;
-  question.schedules = command.schedules;
-  TRY_ASSIGN(question.distributions, DistributionsOf(command.distributions));
-  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(const assay::Judged judged, app::Check(command, view));
   view.End();
-  for (const std::string& warning : session->oracle().warnings()) {
-    judged.verdict.notes.push_back("task: " + warning);
-  }
-
   judge::TextOptions text;
   text.colour = ::isatty(STDOUT_FILENO) != 0;
   fmt::print("{}", judge::VerdictText(judged.verdict, text));
-  TRY(WriteJson(command.common.json, judge::ToJson(judged.verdict)));
+  TRY(WriteJson(command.show.json, judge::ToJson(judged.verdict)));
   if (!command.plan.empty()) {
     if (judged.plan) {
       TRY(WriteJson(command.plan, plan::ToJson(*judged.plan)));

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "app/confirm/confirm.h"
 #include "report/table.h"
 #include "report/text.h"
 
@@ -27,7 +28,7 @@ std::string Cell(const Json& ways, const char* way) {
 std::string Gaps(const char* name, const Json& ways) {
   std::string text, last;
   if (ways.contains("failure")) return fmt::format("  {}: {}\n", name, Text(ways["failure"]));
-  for (const char* way : kConfirmWays) {
+  for (const char* way : app::kConfirmWays) {
     if (!ways.contains(way) || !ways[way].contains("failure")) continue;
     const std::string why = Text(ways[way]["failure"]);
     if (why != last) text += fmt::format("  {}, {}: {}\n", name, way, why);
@@ -52,8 +53,8 @@ std::string SettingText(const Json& setting) {
                        {"do_bench (cold L2)", report::Align::kRight}});
   std::string gaps;
   const auto add = [&](const char* name, const Json& ways) {
-    table.Add({name, Cell(ways, kConfirmWays[0]), Cell(ways, kConfirmWays[1]),
-               Cell(ways, kConfirmWays[2])});
+    table.Add({name, Cell(ways, app::kConfirmWays[0]), Cell(ways, app::kConfirmWays[1]),
+               Cell(ways, app::kConfirmWays[2])});
     gaps += Gaps(name, ways);
   };
   add("kernel", kernel["ways"]);

@@ -8,9 +8,6 @@
 
 namespace cupel::cli {
 
-/// The names of the timing methods in the record (docs/formats/confirm.md).
-inline constexpr const char* kConfirmWays[] = {"events", "benchmark", "do_bench"};
-
 /// `record` is a document "cupel.confirm/1" that cupel made.
 std::string ConfirmText(const Json& record);
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "gpu/one_shot.h"
 #include "gpu/worker.h"
 #include "os/file_stamp.h"
@@ -41,15 +41,15 @@ int StatusOf(const cupel::Error& error) {
 /// the file could still contain the result of an earlier command.
 template <typename Command>
 cupel::Result<int> RunWithJson(const Command& command) {
-  if constexpr (requires { command.common.json; }) {
-    const auto before = cupel::os::StampOf(command.common.json);
+  if constexpr (requires { command.show.json; }) {
+    const auto before = cupel::os::StampOf(command.show.json);
     auto result = cupel::cli::Run(command);
-    if (!result && cupel::os::StampOf(command.common.json) == before) {
+    if (!result && cupel::os::StampOf(command.show.json) == before) {
       const cupel::Error& error = result.error();
-      (void)cupel::cli::WriteJson(command.common.json, {{"schema", cupel::cli::kErrorSchema},
-                                                        {"status", StatusOf(error)},
-                                                        {"error", error.message},
-                                                        {"remedy", error.remedy}});
+      (void)cupel::cli::WriteJson(command.show.json, {{"schema", cupel::cli::kErrorSchema},
+                                                      {"status", StatusOf(error)},
+                                                      {"error", error.message},
+                                                      {"remedy", error.remedy}});
     }
     return result;
   } else {

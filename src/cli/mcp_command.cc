@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "cli/candidate.h"
+#include "app/candidate.h"
+#include "cli/json_file.h"
 #include "cli/mcp_brief.h"
 #include "cli/mcp_child.h"
-#include "cli/session.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
@@ -62,7 +62,7 @@ Status McpCommandLine::AddKernel(const Json& arguments) {
     return {};
   }
   const fs::path path = arguments["path"].get<std::string>();
-  if (!IsCandidateName(path)) {
+  if (!app::IsCandidateName(path)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is not a kernel: its name must end in .cu or .py", path.string()));
   }
@@ -95,7 +95,7 @@ void McpCommandLine::AddPython() {
 }
 
 void McpCommandLine::AddCompile() {
-  const Compile& compile = setting_.compile;
+  const app::Compile& compile = setting_.compile;
   Add("--arch=" + compile.arch);
   for (const std::string& flag : compile.flags) Add("--flag=" + flag);
   for (const fs::path& root : compile.include_roots) Add("--include=" + root.string());
@@ -107,7 +107,7 @@ void McpCommandLine::AddSandbox() {
 }
 
 void McpCommandLine::AddReviewers() {
-  const ModelOptions& models = setting_.models;
+  const app::ModelOptions& models = setting_.models;
   for (const std::string& spec : models.specs) Add("--model=" + spec);
   if (models.budget_usd) Add(fmt::format("--budget={}", *models.budget_usd));
   if (models.budget_tokens) Add(fmt::format("--budget-tokens={}", *models.budget_tokens));

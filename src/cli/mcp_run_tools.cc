@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "app/search/run_summary.h"
 #include "archive/archive.h"
 #include "cli/mcp_brief.h"
 #include "cli/mcp_command.h"
 #include "cli/mcp_schemas.h"
-#include "cli/run_summary.h"
 #include "os/fd.h"
 #include "report/text.h"
 
@@ -81,7 +81,7 @@ Result<McpAnswer> ListRuns(const std::string& folder) {
 Result<McpAnswer> ShowCandidate(const Json& arguments) {
   const fs::path folder = arguments["run"].get<std::string>();
   TRY_ASSIGN(const archive::Archive archive,
-             archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly));
+             archive::Archive::Open(folder / app::kRunFile, archive::Access::kReadOnly));
   std::optional<archive::Candidate> candidate;
   if (arguments.contains("candidate")) {
     TRY_ASSIGN(candidate, archive.Get(arguments["candidate"].get<int64_t>()));

@@ -18,14 +18,14 @@ namespace cupel::cli {
 
 /// What all calls share: the server's options, and its records. Thread-safe.
 struct McpSetting {
-  Common common;  // device, model and python of every command
-  Compile compile;
+  app::Common common;  // device, model and python of every command
+  app::Compile compile;
   std::chrono::seconds limit{};  // of a call
   std::filesystem::path tasks;   // folder of the tasks
   std::unique_ptr<McpRecords> records;
   /// The reviewers. Their transcript records the cost of all calls, so the budget applies to all
   /// calls together. Only one call asks at a time (`asking`).
-  ModelOptions models;
+  app::ModelOptions models;
   std::filesystem::path calibration;
   mutable std::timed_mutex asking;
 };

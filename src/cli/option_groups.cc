@@ -5,7 +5,7 @@
 
 namespace cupel::cli {
 
-void AddMachine(CLI::App* app, Common& common, bool asks_models) {
+void AddMachine(CLI::App* app, app::Common& common, bool asks_models) {
   app->add_option("--device", common.device,
                   "Where kernels run: emu (built-in emulator), gpu, gpu:N, or gpu:all for all GPUs "
                   "(only bench, stream and suite run). Default: emu; bench: gpu");
@@ -17,19 +17,20 @@ void AddMachine(CLI::App* app, Common& common, bool asks_models) {
                   "/usr/bin/python3)");
 }
 
-void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models) {
-  if (uses_device) {
-    AddMachine(app, common, asks_models);
-    app->add_option("--seed", common.seed,
-                    "Seed of the inputs; the same seed repeats a verdict (default: secret inputs)")
-        ->check(CLI::NonNegativeNumber);
-  }
-  app->add_option("--json", common.json, "Also write the result to FILE as JSON")
-      ->type_name("FILE");
-  app->add_flag("-q,--quiet", common.quiet, "Print only the result");
+void AddShow(CLI::App* app, Show& show) {
+  app->add_option("--json", show.json, "Also write the result to FILE as JSON")->type_name("FILE");
+  app->add_flag("-q,--quiet", show.quiet, "Print only the result");
 }
 
-void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript) {
+void AddCommon(CLI::App* app, app::Common& common, Show& show, bool asks_models) {
+  AddMachine(app, common, asks_models);
+  app->add_option("--seed", common.seed,
+                  "Seed of the inputs; the same seed repeats a verdict (default: secret inputs)")
+      ->check(CLI::NonNegativeNumber);
+  AddShow(app, show);
+}
+
+void AddModels(CLI::App* app, app::ModelOptions& models, bool keeps_transcript) {
   app->add_option("--model", models.specs,
                   "Language model, PROVIDER:NAME@OPTION=VALUE,… (repeatable; docs/models.md)")
       ->type_name("SPEC")
@@ -49,7 +50,7 @@ void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript) {
       ->type_name("FILE");
 }
 
-void AddWeakSandbox(CLI::App* app, Compile& compile) {
+void AddWeakSandbox(CLI::App* app, app::Compile& compile) {
   app->add_flag(
          "--allow-weak-sandbox", compile.allow_weak_sandbox,
          "Compile and record even if the operating system lacks parts of the sandbox; only for "
@@ -57,7 +58,7 @@ void AddWeakSandbox(CLI::App* app, Compile& compile) {
       ->envname("CUPEL_ALLOW_WEAK_SANDBOX");
 }
 
-void AddCompile(CLI::App* app, Compile& compile) {
+void AddCompile(CLI::App* app, app::Compile& compile) {
   app->add_option("--arch", compile.arch,
                   "Target architecture of nvcc: sm_80, sm_90, sm_90a, sm_100")
       ->check(CLI::IsMember({"sm_80", "sm_90", "sm_90a", "sm_100"}))
@@ -81,11 +82,11 @@ void AddFullSize(CLI::App* app, bool& full_size) {
 
 void AddRounds(CLI::App* app, int& rounds) {
   app->add_option("--rounds", rounds, "Most replays of each kernel and baseline when timing")
-      ->check(CLI::Range(kFewestRounds, kMostRounds))
+      ->check(CLI::Range(app::kFewestRounds, app::kMostRounds))
       ->capture_default_str();
 }
 
-void AddTask(CLI::App* app, Target& target, bool positional) {
+void AddTask(CLI::App* app, app::Target& target, bool positional) {
   if (positional) {
     app->add_option("task", target.task, "Task: a name under tasks/, a folder, or a .py file");
   } else {
@@ -99,7 +100,7 @@ void AddTask(CLI::App* app, Target& target, bool positional) {
   AddFullSize(app, target.full_size);
 }
 
-void AddTarget(CLI::App* app, Target& target, bool positional) {
+void AddTarget(CLI::App* app, app::Target& target, bool positional) {
   AddTask(app, target, positional);
   app->add_option("--trials", target.trials,
                   "Number of trials at each setting, each with fresh inputs")

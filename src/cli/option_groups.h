@@ -17,16 +17,18 @@ class App;
 namespace cupel::cli {
 
 /// `asks_models`: the command's --model names a language model, not the GPU.
-void AddMachine(CLI::App* app, Common& common, bool asks_models = false);
-void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models = false);
-void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript = true);
-void AddWeakSandbox(CLI::App* app, Compile& compile);
-void AddCompile(CLI::App* app, Compile& compile);
+void AddMachine(CLI::App* app, app::Common& common, bool asks_models = false);
+void AddShow(CLI::App* app, Show& show);
+/// Adds the options of AddMachine, --seed, and the options of AddShow.
+void AddCommon(CLI::App* app, app::Common& common, Show& show, bool asks_models = false);
+void AddModels(CLI::App* app, app::ModelOptions& models, bool keeps_transcript = true);
+void AddWeakSandbox(CLI::App* app, app::Compile& compile);
+void AddCompile(CLI::App* app, app::Compile& compile);
 void AddFullSize(CLI::App* app, bool& full_size);
 void AddRounds(CLI::App* app, int& rounds);
-void AddTask(CLI::App* app, Target& target, bool positional);
+void AddTask(CLI::App* app, app::Target& target, bool positional);
 /// Adds the options of AddTask, and --trials.
-void AddTarget(CLI::App* app, Target& target, bool positional);
+void AddTarget(CLI::App* app, app::Target& target, bool positional);
 
 /// A subcommand. `take` returns the command that its options make, or a message about a wrong
 /// combination of options.

@@ -1,295 +1,73 @@
-// The command line as data. Only options*.cc and option_groups.cc include CLI11, which is a heavy
-// header.
+// The command line as data: the options of the use cases (app/options.h), and how to show the
+// result. Only options*.cc and option_groups.cc include CLI11, which is a heavy header.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "app/options.h"
+
 namespace cupel::cli {
 
-constexpr int kFewestRounds = 10, kMostRounds = 100'000;  // of --rounds
-
-/// Options that most commands share.
-struct Common {
-  std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
-  std::string model = "h100";   // GPU that the emulator models
-  std::string json;             // file to write; empty: none
-  std::optional<uint64_t> seed;
-  bool quiet = false;
-  std::string python;  // the Python that has PyTorch
-  int threads = 0;     // of the emulator or, on a GPU, of PyTorch; 0: one for each core
+/// How a command shows its result.
+struct Show {
+  std::string json;    // file to write; empty: none
+  bool quiet = false;  // print only the result
 };
 
-/// How a candidate is compiled.
-struct Compile {
-  std::string arch = "sm_90";
-  std::vector<std::string> flags;
-  std::vector<std::filesystem::path> include_roots;
-  bool allow_weak_sandbox = false;  // run untrusted code even if the sandbox is incomplete
+/// A command: the options of its use case, and how to show the result.
+template <typename Options>
+struct CommandOf : Options {
+  Show show;
 };
 
-/// The selected task, direction and settings.
-struct Target {
-  std::string task;
-  bool backward = false;
-  std::string settings = "all";  // single, multi, heldout, all
-  int trials = 5;
-  bool full_size = false;  // do not use the task's smaller sizes for the emulator
-};
+using BuildCommand = CommandOf<app::BuildOptions>;
+using VerifyCommand = CommandOf<app::VerifyOptions>;
+using ProfileCommand = CommandOf<app::ProfileOptions>;
+using BenchCommand = CommandOf<app::BenchOptions>;
+using StreamCommand = CommandOf<app::StreamOptions>;
+using ExportCommand = CommandOf<app::ExportOptions>;
+using ConfirmCommand = CommandOf<app::ConfirmOptions>;
+using OptimizeCommand = CommandOf<app::OptimizeOptions>;
+using TranslateCommand = CommandOf<app::TranslateOptions>;
+using ReviewCommand = CommandOf<app::ReviewOptions>;
+using CalibrateCommand = CommandOf<app::CalibrateOptions>;
+using FilterCommand = CommandOf<app::FilterOptions>;
+using ImportCommand = CommandOf<app::ImportOptions>;
+using DoctorCommand = CommandOf<app::DoctorOptions>;
+using SelftestCommand = CommandOf<app::SelftestOptions>;
+using SuiteRunCommand = CommandOf<app::SuiteRunOptions>;
+using SuiteReportCommand = CommandOf<app::SuiteReportOptions>;
+using SuiteMergeCommand = CommandOf<app::SuiteMergeOptions>;
+using SuiteCompareCommand = CommandOf<app::SuiteCompareOptions>;
+using WorkerCommand = app::WorkerOptions;
 
-/// The language models that a command asks (docs/models.md).
-struct ModelOptions {
-  std::vector<std::string> specs;  // "provider:name@option=value"
-  std::optional<double> budget_usd;
-  std::optional<int64_t> budget_tokens;
-  std::filesystem::path transcript;  // file for questions and answers; empty: none
-};
-
-struct BuildCommand {
-  Common common;
-  Compile compile;
-  std::string task;  // of an answer in Python; may be empty
-  std::filesystem::path kernel;
-};
-
-struct CheckCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::filesystem::path kernel;
+struct CheckCommand : CommandOf<app::CheckOptions> {
   std::filesystem::path plan;  // file to write; empty: none
-  bool fresh = false;
-  bool shadow = true;                 // also run with shadow values
-  bool exact = true;                  // also run on small integers, compared bit for bit
-  int schedules = -1;                 // number of other orders; -1: some, if the order may matter
-  std::string distributions = "all";  // inputs in addition to the task's own: all, none, or names
 };
 
-struct VerifyCommand {
-  Common common;
-  Compile compile;  // only allow_weak_sandbox is used; the rest comes from the record
-  std::vector<std::filesystem::path> records;  // files that check --json wrote
-  std::filesystem::path kernel;                // empty: the path in the record
-  std::string task;                            // empty: the task in the record
-};
-
-struct ProfileCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::filesystem::path kernel;
-  std::filesystem::path keep;  // folder for the call and Nsight Compute's report; empty: none
-};
-
-struct BenchCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::vector<std::filesystem::path> kernels;
-  std::string baselines = "eager,compile";
-  bool energy = false;
-  int sets = 3;
-  int rounds = 400;  // at most
-};
-
-struct StreamCommand {
-  Common common;
-  Compile compile;
-  std::filesystem::path list;    // a line of JSON for each candidate
-  std::filesystem::path output;  // a line of JSON for each result; empty: none
-  std::string settings = "single";
-  int trials = 5;
-  std::string distributions = "none";  // as in CheckCommand; few, because a stream should be fast
-  bool shadow = false;
-};
-
-struct ExportCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::filesystem::path kernel;
-  std::filesystem::path backward_kernel;  // empty: no gradients
-  std::filesystem::path output;           // folder to create
-  std::string name;                       // of the package; empty: the task's
-  std::filesystem::path record;           // for the README; empty: not measured
-  bool force = false;                     // export rejected kernels too
-};
-
-struct ConfirmCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::filesystem::path kernel;
-  int repeats = 1000;        // calls timed one by one with CUDA events
-  bool references = true;    // time PyTorch too
-  bool unsandboxed = false;  // run without a sandbox if CUDA does not start in it
-};
-
-/// How `cupel optimize` searches with language models. Without models, the tuner searches.
-struct SearchOptions {
-  ModelOptions models;                 // propose kernels
-  std::vector<std::string> reviewers;  // specs; none: the first model reviews
-  int generations = 10, proposals = 8, evaluations = 4, examples = 5, islands = 1;
-  std::string sampling = "parallel";  // or "sequential"
-  std::string review = "auto";        // "on", "off"
-  std::vector<std::string> without;   // parts of the search that are left out
-  bool lint = false;                  // clang-tidy's remarks on accepted kernels
-  std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
-};
-
-struct OptimizeCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  std::filesystem::path kernel;    // start; empty: the task's baseline
-  bool translate = false;          // start from a kernel that models write
-  std::filesystem::path run;       // folder; empty: a new one below cupel-runs/
-  std::string resume;              // run folder to continue
-  std::string replay;              // run folder whose recorded answers are used again
-  std::string objective = "time";  // energy, mix: on a GPU
-  int candidates = 32;             // of the tuner
-  int batch = 8;
-  SearchOptions search;
-};
-
-struct TranslateCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  ModelOptions models;
-  std::optional<int> attempts;   // most answers; not set: 10
-  std::filesystem::path output;  // empty: best.cu in the run's folder
-  std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
-  std::string resume;            // run folder to continue
-};
-
-struct ReviewCommand {
-  Common common;
-  Compile compile;
-  Target target;
-  ModelOptions models;
-  std::filesystem::path kernel;
-  std::filesystem::path calibration;  // file that calibrate wrote; empty: not calibrated
-  bool reflect = true;
-  bool show_findings = false;  // judge first, and show the findings to the reviewers
-};
-
-struct CalibrateCommand {
-  Common common;
-  ModelOptions models;
-  std::filesystem::path labels;
-  std::filesystem::path instructions;  // folder of variants; empty: only the built-in ones
-  std::filesystem::path output;        // empty: none
-  bool reflect = true;
-};
-
-struct TaskCommand {
-  Common common;
-  std::string action;  // list, show, controls
-  std::string task;
-  bool backward = false;
-  std::string settings = "all";
-  bool full_size = false;
-};
-
-struct FilterCommand {
-  Common common;
-  std::string task;           // empty with `all`
-  std::filesystem::path all;  // folder of tasks; empty: one task
-  bool backward = false;      // only this direction
-  std::string settings = "single";
-  bool full_size = false;
-  int seconds = 120;  // for each setting
-};
-
-struct ImportCommand {
-  Common common;
-  std::vector<std::filesystem::path> paths;  // Python files, and folders of them
-  std::filesystem::path output;              // folder of the task folders; empty: current folder
-  std::string name;                          // of the task; empty: the file's
-  std::string module, inputs, init;          // empty: Model, get_inputs, get_init_inputs
-  bool evaluate = false;                     // in eval mode
-  bool force = false;                        // overwrite existing folders
-  std::filesystem::path report;              // also run the imported tasks, and write this report
-  int seconds = 60;                          // for each problem and stage
-  uint64_t memory = 4ull << 30;              // bytes for each
-  int jobs = 0;                              // problems at a time; 0: one for each core
-};
-
-struct ExtractCommand {
-  Common common;
-  std::filesystem::path answer;  // Python with load_inline
-  std::string task;              // empty: the answer's own order of arguments
+struct ExtractCommand : CommandOf<app::ExtractOptions> {
   std::filesystem::path output;  // .cu file; empty: standard output
 };
 
+struct TaskCommand : CommandOf<app::ControlsOptions> {
+  std::string action;  // list, show, controls
+};
+
 struct ReportCommand {
-  Common common;
+  Show show;
   std::vector<std::filesystem::path> runs;  // folders; only one without `compare`
   bool compare = false;
   std::filesystem::path html;  // file; empty: report.html in the run's folder, none for `compare`
 };
 
-struct SuiteRunCommand {
-  Common common;
-  Compile compile;
-  std::filesystem::path input;    // folder of tasks, a task, or a list of kernels
-  std::filesystem::path kernels;  // folder; empty: the tasks' own
-  std::string direction = "both";
-  std::string settings = "all";
-  int trials = 5;
-  bool full_size = false;
-  bool baselines = true;             // when timing, time PyTorch too
-  int rounds = 400;                  // when timing, most replays of each
-  std::vector<std::string> workers;  // commands; empty: local workers of this program
-  int jobs = 0;                      // workers of each command; 0: chosen for the machine
-  std::string cases = "auto";        // who computes truth: worker, coordinator, auto
-  std::filesystem::path output;      // folder of a new run
-  std::filesystem::path resume;      // folder of a run to continue
-};
-
-struct SuiteReportCommand {
-  Common common;
-  std::filesystem::path run;
-  std::filesystem::path records;  // folder for verdicts as files; empty: none
-};
-
-struct SuiteMergeCommand {
-  Common common;
-  std::vector<std::filesystem::path> runs;  // folders of runs, or results.json of them
-  std::filesystem::path output;             // folder
-};
-
-struct SuiteCompareCommand {
-  Common common;
-  std::filesystem::path a, b;  // folders of runs, or results.json of them
-};
-
-struct DoctorCommand {
-  Common common;
-};
-
-struct SelftestCommand {
-  Common common;
-  std::string filter;  // regular expression over names; empty: all
-  int jobs = 0;        // kernels at a time; 0: one for each core
-};
-
-struct WorkerCommand {
-  Compile compile;             // only allow_weak_sandbox is used; the coordinator sends the rest
-  std::string python;          // that has PyTorch
-  std::string cases = "auto";  // worker, coordinator; auto: the coordinator decides
-};
-
 struct McpCommand {
-  Common common;                      // device, model and python of every call
-  Compile compile;                    // of every call
-  ModelOptions models;                // reviewers; without any, the tool `review` fails
+  app::Common common;                 // device, model and python of every call
+  app::Compile compile;               // of every call
+  app::ModelOptions models;           // reviewers; without any, the tool `review` fails
   std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
   int jobs = 0;                       // judging calls at a time; 0: one for each core
   int seconds = 1800;                 // time limit of a call

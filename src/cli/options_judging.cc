@@ -22,7 +22,7 @@ void AddBuild(CLI::App& app, Subcommands& subcommands) {
   sub->add_option("--task", build.task,
                   "Task of a Python answer; it gives the order of the arguments");
   sub->add_option("--python", build.common.python, "Python interpreter that has PyTorch");
-  AddCommon(sub, build.common, false);
+  AddShow(sub, build.show);
   AddCompile(sub, build.compile);
 }
 
@@ -32,7 +32,7 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   auto& check = AddCommand<CheckCommand>(subcommands, sub);
   sub->add_option("kernel", check.kernel, "A .cu file or a Python answer")->required();
   AddTarget(sub, check.target, false);
-  AddCommon(sub, check.common, true);
+  AddCommon(sub, check.common, check.show);
   AddCompile(sub, check.compile);
   sub->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
@@ -56,7 +56,7 @@ void AddExtract(CLI::App& app, Subcommands& subcommands) {
   sub->add_option("-o,--output", command.output, "File to write (default: standard output)")
       ->type_name("FILE");
   sub->add_option("--python", command.common.python, "Python interpreter that has PyTorch");
-  AddCommon(sub, command.common, false);
+  AddShow(sub, command.show);
 }
 
 void AddVerify(CLI::App& app, Subcommands& subcommands) {
@@ -74,7 +74,7 @@ void AddVerify(CLI::App& app, Subcommands& subcommands) {
   sub->add_option("--device", command.common.device, "gpu or gpu:N, for a record made on a GPU");
   sub->add_option("--python", command.common.python, "Python interpreter that has PyTorch");
   AddWeakSandbox(sub, command.compile);
-  AddCommon(sub, command.common, false);
+  AddShow(sub, command.show);
 }
 
 void AddBench(CLI::App& app, Subcommands& subcommands) {
@@ -83,7 +83,7 @@ void AddBench(CLI::App& app, Subcommands& subcommands) {
   auto& bench = AddCommand<BenchCommand>(subcommands, sub);
   sub->add_option("kernels", bench.kernels, ".cu files or Python answers")->required();
   AddTarget(sub, bench.target, false);
-  AddCommon(sub, bench.common, true);
+  AddCommon(sub, bench.common, bench.show);
   AddCompile(sub, bench.compile);
   sub->add_option("--baselines", bench.baselines,
                   "PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows "
@@ -115,7 +115,7 @@ void AddStream(CLI::App& app, Subcommands& subcommands) {
   sub->add_flag("--shadow", stream.shadow, "Also compare with exact arithmetic, as check does");
   sub->add_option("-o,--output", stream.output, "Write each result to FILE as one line of JSON")
       ->type_name("FILE");
-  AddCommon(sub, stream.common, true);
+  AddCommon(sub, stream.common, stream.show);
   AddCompile(sub, stream.compile);
 }
 
@@ -126,7 +126,7 @@ void AddProfile(CLI::App& app, Subcommands& subcommands) {
   profile.target.settings = "single";
   sub->add_option("kernel", profile.kernel, "A .cu file or a Python answer")->required();
   AddTask(sub, profile.target, false);
-  AddCommon(sub, profile.common, true);
+  AddCommon(sub, profile.common, profile.show);
   AddCompile(sub, profile.compile);
   sub->add_option("--keep", profile.keep,
                   "With --device gpu: keep the recorded call and Nsight Compute's report in DIR")

@@ -28,7 +28,7 @@ void AddExport(CLI::App& app, Subcommands& subcommands) {
                   "Number of trials at each setting, each with fresh inputs")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  AddCommon(sub, command.common, true);
+  AddCommon(sub, command.common, command.show);
   AddCompile(sub, command.compile);
 }
 
@@ -41,7 +41,7 @@ void AddConfirm(CLI::App& app, Subcommands& subcommands) {
   command.target.settings = "single";
   sub->add_option("kernel", command.kernel, "A .cu file or a Python answer")->required();
   AddTask(sub, command.target, false);
-  AddCommon(sub, command.common, true);
+  AddCommon(sub, command.common, command.show);
   AddCompile(sub, command.compile);
   sub->add_option("--repeats", command.repeats,
                   "Number of calls that are timed one by one with CUDA events")

@@ -21,14 +21,14 @@ void AddReport(CLI::App& app, Subcommands& subcommands) {
   sub->add_option("--html", report.html,
                   "Write the HTML page to FILE (default: report.html in RUN)")
       ->type_name("FILE");
-  AddCommon(sub, report.common, false);
+  AddShow(sub, report.show);
 }
 
 void AddDoctor(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand("doctor", "Show what works on this machine and what is missing");
   auto& doctor = AddCommand<DoctorCommand>(subcommands, sub);
-  sub->add_option("--python", doctor.common.python, "Python interpreter that has PyTorch");
-  AddCommon(sub, doctor.common, false);
+  sub->add_option("--python", doctor.python, "Python interpreter that has PyTorch");
+  AddShow(sub, doctor.show);
 }
 
 void AddSelftest(CLI::App& app, Subcommands& subcommands) {
@@ -42,7 +42,7 @@ void AddSelftest(CLI::App& app, Subcommands& subcommands) {
       ->type_name("RE");
   sub->add_option("--jobs", command.jobs, "Kernels at a time (default: one for each core)")
       ->check(CLI::Range(1, 1024));
-  AddCommon(sub, command.common, true);
+  AddCommon(sub, command.common, command.show);
 }
 
 }  // namespace

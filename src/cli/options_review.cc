@@ -27,7 +27,7 @@ void AddCalibrate(CLI::App* review, Subcommands& subcommands) {
   tune->add_option("-o,--out", calibrate.output, "Write the calibration to FILE, for --calibration")
       ->type_name("FILE");
   tune->add_option("--python", calibrate.common.python, "Python interpreter that has PyTorch");
-  tune->add_flag("-q,--quiet", calibrate.common.quiet, "Print only the result");
+  tune->add_flag("-q,--quiet", calibrate.show.quiet, "Print only the result");
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void AddReviewCommands(CLI::App& app, Subcommands& subcommands) {
   sub->add_flag(
       "--show-findings", review.show_findings,
       "Judge the kernel first, as cupel check does, and show the findings to the reviewers");
-  AddCommon(sub, review.common, true, true);
+  AddCommon(sub, review.common, review.show, true);
   AddCompile(sub, review.compile);
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
-#include "cli/optimize_config.h"
+#include "app/search/optimize_config.h"
 #include "cli/option_groups.h"
 
 namespace cupel::cli {
@@ -22,7 +22,7 @@ std::string UsageError(const TranslateCommand& command) {
   return "cupel translate: give either a task, or --resume RUN to continue a run";
 }
 
-void AddSearch(CLI::App* app, SearchOptions& search) {
+void AddSearch(CLI::App* app, app::SearchOptions& search) {
   AddModels(app, search.models, false);  // the run's archive is the transcript
   app->add_option("--reviewer", search.reviewers,
                   "Language model that reviews proposals before they are judged (repeatable; "
@@ -55,8 +55,9 @@ void AddSearch(CLI::App* app, SearchOptions& search) {
   app->add_flag(
       "--lint", search.lint,
       "With models: show them clang-tidy's remarks on accepted kernels (takes seconds for each)");
-  app->add_option("--without", search.without,
-                  "With models: turn off a part of the search, for ablations: " + IngredientNames())
+  app->add_option(
+         "--without", search.without,
+         "With models: turn off a part of the search, for ablations: " + app::IngredientNames())
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -66,7 +67,7 @@ void AddOptimize(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand("optimize", "Evolve a faster kernel for a task");
   auto& optimize = AddCommand<OptimizeCommand>(subcommands, sub, UsageError);
   AddTarget(sub, optimize.target, true);
-  AddCommon(sub, optimize.common, true, true);
+  AddCommon(sub, optimize.common, optimize.show, true);
   AddCompile(sub, optimize.compile);
   auto* kernel = sub->add_option("--kernel", optimize.kernel,
                                  "Start from this .cu file or Python answer (default: the task's "
@@ -107,7 +108,7 @@ void AddTranslate(CLI::App& app, Subcommands& subcommands) {
       ->check(CLI::Range(1, 1000));
   sub->add_option("--run", command.run, "Folder of the run (default: cupel-runs/…)");
   sub->add_option("--resume", command.resume, "Continue the run in this folder")->type_name("RUN");
-  AddCommon(sub, command.common, true, true);
+  AddCommon(sub, command.common, command.show, true);
   AddCompile(sub, command.compile);
 }
 

@@ -59,7 +59,7 @@ void AddSuiteRun(CLI::App& suite, Subcommands& subcommands) {
   sub->add_option("-o,--output", run.output, "Folder of the run; if it has a run, continue it")
       ->type_name("RUN");
   sub->add_option("--resume", run.resume, "Continue the run in this folder")->type_name("RUN");
-  AddCommon(sub, run.common, true);
+  AddCommon(sub, run.common, run.show);
   AddCompile(sub, run.compile);
 }
 
@@ -71,7 +71,7 @@ void AddSuiteReport(CLI::App& suite, Subcommands& subcommands) {
   sub->add_option("--records", report.records,
                   "Write each verdict as DIR/TASK/KERNEL.json, for cupel verify")
       ->type_name("DIR");
-  AddCommon(sub, report.common, false);
+  AddShow(sub, report.show);
 }
 
 void AddSuiteMerge(CLI::App& suite, Subcommands& subcommands) {
@@ -82,7 +82,7 @@ void AddSuiteMerge(CLI::App& suite, Subcommands& subcommands) {
   sub->add_option("-o,--output", merge.output, "Folder for the merged results")
       ->type_name("DIR")
       ->required();
-  AddCommon(sub, merge.common, false);
+  AddShow(sub, merge.show);
 }
 
 void AddSuiteCompare(CLI::App& suite, Subcommands& subcommands) {
@@ -92,7 +92,7 @@ void AddSuiteCompare(CLI::App& suite, Subcommands& subcommands) {
   auto& compare = AddCommand<SuiteCompareCommand>(subcommands, sub);
   sub->add_option("A", compare.a, "Folder of a run, or its results.json")->required();
   sub->add_option("B", compare.b, "Folder of a later run, or its results.json")->required();
-  AddCommon(sub, compare.common, false);
+  AddShow(sub, compare.show);
 }
 
 }  // namespace

@@ -16,12 +16,12 @@ void AddListing(CLI::App* tasks, Subcommands& subcommands) {
   auto* list = tasks->add_subcommand("list", "List all tasks");
   auto& list_command = AddCommand<TaskCommand>(subcommands, list);
   list_command.action = "list";
-  AddCommon(list, list_command.common, false);
+  AddShow(list, list_command.show);
   auto* show = tasks->add_subcommand("show", "Show the settings and files of one task");
   auto& show_command = AddCommand<TaskCommand>(subcommands, show);
   show_command.action = "show";
   show->add_option("task", show_command.task, "Name or path of a task")->required();
-  AddCommon(show, show_command.common, false);
+  AddShow(show, show_command.show);
   auto* controls = tasks->add_subcommand(
       "controls", "Check that the judge rejects wrong answers at each setting of a task");
   auto& controls_command = AddCommand<TaskCommand>(subcommands, controls);
@@ -35,7 +35,7 @@ void AddListing(CLI::App* tasks, Subcommands& subcommands) {
       ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
       ->capture_default_str();
   AddFullSize(controls, controls_command.full_size);
-  AddCommon(controls, controls_command.common, true);
+  AddCommon(controls, controls_command.common, controls_command.show);
 }
 
 void AddFilter(CLI::App* tasks, Subcommands& subcommands) {
@@ -59,7 +59,7 @@ void AddFilter(CLI::App* tasks, Subcommands& subcommands) {
   sub->add_option("--python", command.common.python,
                   "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "
                   "/usr/bin/python3)");
-  AddCommon(sub, command.common, false);
+  AddShow(sub, command.show);
 }
 
 void AddImport(CLI::App* tasks, Subcommands& subcommands) {
@@ -99,7 +99,7 @@ void AddImport(CLI::App* tasks, Subcommands& subcommands) {
                   "With --report: problems at a time (default: one for each core)")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--python", command.common.python, "Python interpreter that has PyTorch");
-  AddCommon(sub, command.common, false);
+  AddShow(sub, command.show);
 }
 
 }  // namespace

@@ -1,23 +1,25 @@
-// Shows the progress of the assay and of the optimizer on one progress line.
+// Shows what a use case reports: its progress on one progress line, its remarks above it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <string_view>
 
-#include "assay/assay.h"
-#include "evolve/evaluator.h"
+#include "app/events.h"
 #include "report/objective_kind.h"
 #include "report/progress.h"
 
 namespace cupel::cli {
 
-class ProgressView {
+class ProgressView final : public app::Events {
  public:
   explicit ProgressView(bool quiet) : line_(quiet) {}
 
-  void Show(const assay::Progress& progress) {
+  void Show(const assay::Progress& progress) override {
+    const std::lock_guard lock(mutex_);
     if (in_run_) {
       run_.activity = progress.stage;  // keep the counts of the run
       return line_.Update(run_);
@@ -30,7 +32,8 @@ class ProgressView {
     line_.Update(state);
   }
 
-  void Show(const evolve::RunProgress& progress) {
+  void Show(const evolve::RunProgress& progress) override {
+    const std::lock_guard lock(mutex_);
     in_run_ = true;
     run_.activity = progress.stage;
     if (progress.generations > 0) {
@@ -59,9 +62,24 @@ class ProgressView {
     }
   }
 
-  void End() { line_.Finish(); }
+  void Show(const report::ProgressState& progress) override {
+    const std::lock_guard lock(mutex_);
+    line_.Update(progress);
+  }
+
+  void Note(std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    line_.Note(line);
+  }
+
+  /// Removes the progress line, so that the caller can print.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    line_.Finish();
+  }
 
  private:
+  std::mutex mutex_;
   report::Progress line_;
   report::ProgressState run_;
   bool in_run_ = false;

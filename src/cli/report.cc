@@ -4,11 +4,13 @@
 
 #include <cstdio>
 
+#include "app/search/run_summary.h"
+#include "app/session.h"
 #include "cli/commands.h"
-#include "cli/run_summary.h"
-#include "cli/session.h"
+#include "cli/json_file.h"
 #include "os/fd.h"
 #include "report/run_compare.h"
+#include "report/run_text.h"
 
 namespace cupel::cli {
 namespace {
@@ -16,13 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<archive::Archive> OpenArchive(const fs::path& folder) {
-  return archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly);
+  return archive::Archive::Open(folder / app::kRunFile, archive::Access::kReadOnly);
 }
 
 /// Writes the page to the file that the user named, otherwise to the run's folder. In the run's
 /// folder a write error is only a warning.
 Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::string& html) {
-  const fs::path file = wanted.empty() ? folder / kReportFile : wanted;
+  const fs::path file = wanted.empty() ? folder / app::kReportFile : wanted;
   Status written = os::WriteFileAtomically(file, html);
   if (!written && !wanted.empty()) return written;
   if (written) {
@@ -48,7 +50,7 @@ Result<int> Compare(const ReportCommand& command) {
   if (!command.html.empty()) {
     TRY(WriteHtml(command.html, {}, report::ComparisonHtml(comparison)));
   }
-  TRY(WriteJson(command.common.json, report::ToJson(comparison)));
+  TRY(WriteJson(command.show.json, report::ToJson(comparison)));
   return 0;
 }
 
@@ -58,10 +60,10 @@ Result<int> Run(const ReportCommand& command) {
   if (command.compare) return Compare(command);
   const fs::path& folder = command.runs.front();
   TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
-  TRY_ASSIGN(const RunSummary summary, Summarise(archive, folder));
-  fmt::print("{}", summary.text);
+  TRY_ASSIGN(const app::RunSummary summary, app::Summarise(archive));
+  fmt::print("{}", report::RunText(summary.run, folder.string(), app::kBestFile));
   TRY(WriteHtml(command.html, folder, summary.html));
-  TRY(WriteJson(command.common.json, summary.json));
+  TRY(WriteJson(command.show.json, summary.json));
   return 0;
 }
 

@@ -1,39 +1,18 @@
-// `cupel review`: language models review a kernel.
+// `cupel review`.
 // SPDX-License-Identifier: Apache-2.0
-#include "review/review.h"
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
-#include "base/hash.h"
-#include "build/build.h"
-#include "cli/candidate.h"
+#include "app/review/review_kernel.h"
 #include "cli/commands.h"
-#include "cli/models.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
-#include "evolve/operation.h"
-#include "judge/verdict_text.h"
-#include "os/fd.h"
 #include "report/table.h"
 #include "report/text.h"
-#include "review/calibration.h"
 
 namespace cupel::cli {
 namespace {
-
-/// The findings of the emulator or GPU, in the form that the reviewers see.
-Result<std::string> FindingsOf(Session& session, const ReviewCommand& command,
-                               const task::Task& task, const CandidateFile& file) {
-  TRY_ASSIGN(assay::Candidate candidate, session.assay().Build(file.path));
-  candidate.path = "kernel.cu";
-  const assay::Question question = QuestionOf(task, command.target, command.common);
-  TRY_ASSIGN(const assay::Judged judged, session.assay().Judge(candidate, question));
-  return judge::VerdictText(judged.verdict);
-}
 
 std::string TextOf(const review::Review& review, const review::ReviewOptions& options) {
   std::string out =
@@ -57,62 +36,15 @@ std::string TextOf(const review::Review& review, const review::ReviewOptions& op
   return out + fmt::format("  ${:.4f}, {}\n", review.usd, report::Duration(review.seconds));
 }
 
-Json JsonOf(const ReviewCommand& command, const task::Task& task, const std::string& source,
-            const review::Review& review, const review::ReviewOptions& options) {
-  Json json{{"schema", "cupel.review/1"},
-            {"kernel", command.kernel.string()},
-            {"source_hash", Sha256Hex(source)},
-            {"task", task.name},
-            {"direction", task::Name(DirectionOf(command.target))},
-            {"findings_shown", command.show_findings},
-            {"threshold", options.threshold}};
-  json.update(review::ToJson(review));
-  return json;
-}
-
-/// Fails if no reviewer gave a usable answer.
-Status CheckUsable(const review::Review& review) {
-  const auto usable = [](const review::Opinion& opinion) { return opinion.usable; };
-  if (std::any_of(review.opinions.begin(), review.opinions.end(), usable)) return {};
-  return Fail(ErrorCode::kIo,
-              fmt::format("no reviewer gave a usable answer: {}",
-                          report::Printable(review.opinions.front().reason)),
-              "use --transcript FILE to record their answers");
-}
-
 }  // namespace
 
 Result<int> Run(const ReviewCommand& command) {
-  const task::Direction direction = DirectionOf(command.target);
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
-  review::ReviewOptions options;
-  if (!command.calibration.empty()) {
-    TRY_ASSIGN(options, review::ReadCalibration(command.calibration));
-  }
-  options.reflect = options.reflect && command.reflect;
-  TRY_ASSIGN(const auto models, OpenedModels::Open(command.models));
-  Compile compile = command.compile;
-  TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(command.kernel, &task, direction, command.common, compile));
-  review::Subject subject;
-  TRY_ASSIGN(subject.source, os::ReadFile(file.path, build::kMaxSourceBytes));
-
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
-  TRY_ASSIGN(const evolve::Operation operation,
-             evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
-  subject.operation = evolve::Text(operation);
-  if (command.show_findings) {
-    TRY_ASSIGN(subject.findings, FindingsOf(*session, command, task, file));
-  }
-  view.Show(assay::Progress{"asking reviewers", 0, 0});
-  TRY_ASSIGN(const review::Review review, review::AskReviewers(subject, models->askers(), options));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(const app::KernelReview result, app::ReviewKernel(command, view));
   view.End();
-  TRY(CheckUsable(review));
-  fmt::print("{}", TextOf(review, options));
-  TRY(WriteJson(command.common.json, JsonOf(command, task, subject.source, review, options)));
-  return review.passed ? 0 : 1;
+  fmt::print("{}", TextOf(result.review, result.options));
+  TRY(WriteJson(command.show.json, result.document));
+  return result.review.passed ? 0 : 1;
 }
 
 }  // namespace cupel::cli

@@ -1,83 +1,19 @@
-// `cupel review calibrate`: measures and tunes reviewers on labelled kernels.
+// `cupel review calibrate`.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <map>
 #include <utility>
 
-#include "base/hash.h"
-#include "base/version.h"
-#include "build/build.h"
+#include "app/review/calibrate.h"
 #include "cli/commands.h"
-#include "cli/models.h"
-#include "cli/session.h"
-#include "device/device.h"
-#include "evolve/operation.h"
-#include "oracle/installed.h"
-#include "os/fd.h"
-#include "report/progress.h"
+#include "cli/json_file.h"
+#include "cli/progress.h"
 #include "report/table.h"
-#include "report/text.h"
-#include "review/calibrate.h"
 #include "stats/wilson.h"
 
 namespace cupel::cli {
 namespace {
-
-constexpr size_t kMaxLabelsBytes = 4u << 20;
-
-/// Descriptions of the tasks' operations. Each is made once.
-class Operations {
- public:
-  static Result<Operations> Open(const Common& common) {
-    Operations operations(common);
-    TRY_ASSIGN(operations.device_, device::Find(common.model));
-    TRY_ASSIGN(operations.oracle_, oracle::OpenInstalled(common.python, [](const auto&) {}));
-    return operations;
-  }
-  Result<std::string> TextOf(const std::string& name, bool backward) {
-    std::string& text = texts_[{name, backward}];
-    if (!text.empty()) return text;
-    Target target;
-    target.task = name;
-    target.backward = backward;
-    TRY_ASSIGN(const task::Task task, LoadTarget(target, common_));
-    TRY_ASSIGN(const evolve::Operation operation,
-               evolve::Describe(task, DirectionOf(target), *oracle_, device_));
-    text = evolve::Text(operation);
-    return text;
-  }
-
- private:
-  explicit Operations(const Common& common) : common_(common) {}
-  Common common_;
-  device::Description device_;
-  std::unique_ptr<oracle::Oracle> oracle_;
-  std::map<std::pair<std::string, bool>, std::string> texts_;
-};
-
-Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateCommand& command,
-                                                       report::Progress& progress) {
-  TRY_ASSIGN(const auto labels, review::ReadLabels(command.labels));
-  TRY_ASSIGN(Operations operations, Operations::Open(command.common));
-  std::vector<review::CalibrationCase> cases;
-  for (const review::LabelledKernel& label : labels) {
-    report::ProgressState state;
-    state.activity = "reading kernels";
-    state.unit = "kernels";
-    state.done = static_cast<int64_t>(cases.size());
-    state.total = static_cast<int64_t>(labels.size());
-    progress.Update(state);
-    review::CalibrationCase one;
-    one.label = label;
-    TRY_ASSIGN(one.subject.source, os::ReadFile(label.kernel, build::kMaxSourceBytes));
-    TRY_ASSIGN(one.subject.operation, operations.TextOf(label.task, label.backward));
-    cases.push_back(std::move(one));
-  }
-  return cases;
-}
 
 std::string Share(int64_t hits, int64_t trials) {
   if (trials == 0) return "-";
@@ -124,64 +60,14 @@ std::string TextOf(const review::CalibrationResult& result) {
       result.options.weights[0], result.options.weights[1], result.options.weights[2], result.usd);
 }
 
-Status CheckUsable(const review::CalibrationResult& result) {
-  for (const review::Review& review : result.reviews) {
-    for (const review::Opinion& opinion : review.opinions) {
-      if (opinion.usable) return {};
-    }
-  }
-  return Fail(ErrorCode::kIo,
-              fmt::format("no reviewer gave a usable answer: {}",
-                          report::Printable(result.reviews.front().opinions.front().reason)),
-              "use --transcript FILE to record their answers");
-}
-
-Result<Json> Document(const CalibrateCommand& command, const OpenedModels& models,
-                      const review::CalibrationResult& result,
-                      const std::vector<review::CalibrationCase>& cases) {
-  TRY_ASSIGN(const std::string labels, os::ReadFile(command.labels, kMaxLabelsBytes));
-  Json names = Json::array();
-  for (const llm::Asker* asker : models.askers()) names.push_back(asker->model());
-  Json json{{"schema", "cupel.calibration/1"},
-            {"cupel", kVersion},
-            {"models", std::move(names)},
-            {"labels_hash", Sha256Hex(labels)}};
-  json.update(review::ToJson(result, cases));
-  return json;
-}
-
 }  // namespace
 
 Result<int> Run(const CalibrateCommand& command) {
-  TRY_ASSIGN(const auto models, OpenedModels::Open(command.models));
-  review::CalibrateOptions options;
-  options.reflect = command.reflect;
-  if (!command.instructions.empty()) {
-    TRY_ASSIGN(options.variants, review::ReadVariants(command.instructions));
-  }
-  report::Progress progress(command.common.quiet);
-  TRY_ASSIGN(const auto cases, ReadCases(command, progress));
-  options.progress = [&](size_t done, size_t all) {
-    report::ProgressState state;
-    state.activity = "asking reviewers";
-    state.unit = "opinions";
-    state.done = static_cast<int64_t>(done);
-    state.total = static_cast<int64_t>(all);
-    progress.Update(state);
-  };
-  auto result = review::Calibrate(cases, models->askers(), options);
-  progress.Finish();
-  if (!result) {
-    Error error = result.error();
-    if (error.code == ErrorCode::kCancelled && !command.models.transcript.empty()) {
-      error.remedy = "run the same command again to continue from the transcript";
-    }
-    return tl::unexpected(std::move(error));
-  }
-  TRY(CheckUsable(*result));
-  TRY_ASSIGN(const Json document, Document(command, *models, *result, cases));
-  TRY(WriteJson(command.output, document));
-  fmt::print("{}", TextOf(*result));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(const app::Calibrated calibrated, app::CalibrateReviewers(command, view));
+  view.End();
+  TRY(WriteJson(command.output, calibrated.document));
+  fmt::print("{}", TextOf(calibrated.result));
   return 0;
 }
 

@@ -1,218 +1,43 @@
-// `cupel stream`: judges and times many candidates as fast as compilers and GPUs allow.
+// `cupel stream`.
 // SPDX-License-Identifier: Apache-2.0
-#include "assay/stream.h"
+#include "app/measure/stream.h"
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
-#include <map>
-#include <thread>
 
-#include "base/clock.h"
-#include "cli/candidate.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
-#include "cli/kernel_list.h"
-#include "cli/lanes.h"
 #include "cli/progress.h"
-#include "judge/verdict_text.h"
 #include "report/text.h"
 
 namespace cupel::cli {
 namespace {
 
-Json ErrorJson(const Error& error) {
-  return {{"message", error.message}, {"remedy", error.remedy}};
+std::string TextOf(const app::StreamReport& report) {
+  std::string counts;
+  for (const auto& [verdict, count] : report.counts) {
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
+  }
+  return fmt::format("{} candidates in {:.1f} s on {} {}, {:.0f} per hour: {}\n", report.candidates,
+                     report.seconds, report.lanes, report.lanes == 1 ? "lane" : "lanes",
+                     3600 * static_cast<double>(report.candidates) / report.seconds, counts);
 }
-
-/// The seconds of each stage of judging. The seconds of timing are with the times.
-Json StageSeconds(const judge::Verdict& verdict) {
-  double oracle = 0, record = 0, engine = 0, judge = 0;
-  for (const judge::SettingReport& setting : verdict.settings) {
-    oracle += setting.oracle_seconds;
-    record += setting.record_seconds;
-    engine += setting.engine_seconds;
-    judge += setting.judge_seconds;
-  }
-  return {{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
-}
-
-class Stream {
- public:
-  explicit Stream(const StreamCommand& command) : command_(command), view_(command.common.quiet) {}
-
-  Result<int> Run() {
-    TRY(ReadList());
-    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile, [](const auto&) {}));
-    TRY(PrepareLanes());
-    TRY(OpenOutput());
-    start_ = std::chrono::steady_clock::now();
-    const int builders = static_cast<int>(std::thread::hardware_concurrency());
-    TRY(assay::RunStream(
-        jobs_, assay_lanes_, builders,
-        [&](size_t job, Result<assay::JobResult> result) { Report(job, std::move(result)); }));
-    view_.End();
-    if (write_error_) return tl::unexpected<Error>(*write_error_);
-    Summarise();
-    return counts_.size() == 1 && counts_.count("accepted") > 0 ? 0 : 1;
-  }
-
- private:
-  Status ReadList() {
-    TRY_ASSIGN(distributions_, DistributionsOf(command_.distributions));
-    TRY(ReadKernelList(command_.list, [this](const ListedKernel& listed) { return Add(listed); }));
-    if (!jobs_.empty()) return {};
-    return Fail(ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
-                "write one line of JSON for each kernel: {\"kernel\": \"k.cu\", \"task\": "
-                "\"mnist_linear\"}");
-  }
-
-  Status Add(const ListedKernel& listed) {
-    Target target;
-    target.settings = command_.settings;
-    target.trials = command_.trials;
-    target.task = listed.task;
-    target.backward = listed.direction == task::Direction::kBackward;
-    const std::string key = fmt::format("{}\n{}", target.task, target.backward);
-    auto known = tasks_.find(key);
-    if (known == tasks_.end()) {
-      TRY_ASSIGN(task::Task task, LoadTarget(target, command_.common));
-      known = tasks_.emplace(key, std::move(task)).first;
-    }
-    const task::Task& task = known->second;
-    assay::Job job;
-    job.kernel = listed.kernel;
-    job.question = QuestionOf(task, target, command_.common);
-    job.question.distributions = distributions_;
-    job.question.shadows = command_.shadow;
-    job.build = [this, listed, &task] {
-      return BuildCandidate(listed.kernel, task, listed.direction, command_.common,
-                            command_.compile);
-    };
-    jobs_.push_back(std::move(job));
-    return {};
-  }
-
-  Status PrepareLanes() {
-    const bool timed = lanes_[0]->engine().Name() == "gpu";
-    bench_.resize(lanes_.size());
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      assay::Lane lane;
-      lane.assay = &lanes_[i]->assay();
-      lane.parts = &lanes_[i]->parts();
-      lane.name = fmt::format("{} {}", lanes_[i]->engine().Device().full_name, i);
-      if (timed) {
-        TRY_ASSIGN(bench_[i].ceilings, CeilingsOf(lanes_[i]->engine()));
-        lane.bench = &bench_[i];
-      }
-      assay_lanes_.push_back(std::move(lane));
-    }
-    return {};
-  }
-
-  Status OpenOutput() {
-    if (command_.output.empty()) return {};
-    output_ = std::fopen(command_.output.c_str(), "we");
-    if (output_ != nullptr) return {};
-    return Fail(ErrorCode::kIo, "cannot write " + command_.output.string(),
-                "choose another file with --output");
-  }
-
-  void Report(size_t index, Result<assay::JobResult> result) {
-    const assay::Job& job = jobs_[index];
-    Json json{{"schema", "cupel.stream/1"},
-              {"kernel", job.kernel.string()},
-              {"task", job.question.task->name},
-              {"direction", std::string(task::Name(job.question.direction))}};
-    std::string verdict = "error", detail;
-    if (result) {
-      const judge::Verdict& judged = result->judged.verdict;
-      verdict = judge::Name(judged.decision);
-      json["reasons"] = Json::array();
-      for (const judge::Reason& reason : judged.reasons) {
-        json["reasons"].push_back({{"code", reason.code}, {"message", reason.message}});
-      }
-      if (!judged.reasons.empty()) detail = judged.reasons.front().code;
-      json["settings"] = Json::array();
-      for (const judge::SettingReport& setting : judged.settings) {
-        json["settings"].push_back({{"id", setting.id}, {"status", setting.status}});
-      }
-      json["times"] = Json::array();
-      for (const assay::SettingTimes& times : result->times) {
-        Json brief = assay::ToJson(times);
-        for (Json& timing : brief["timings"]) timing.erase("samples_us");
-        json["times"].push_back(std::move(brief));
-        for (const assay::Timing& timing : times.timings) {
-          if (timing.refused) {
-            verdict = "rejected";
-            detail = timing.refused->code;
-          } else {
-            detail +=
-                fmt::format("{}{:.2f} us", detail.empty() ? "" : ", ", timing.median.estimate);
-          }
-        }
-      }
-      json["seconds"] = result->seconds;
-      json["stage_seconds"] = StageSeconds(judged);
-      json["lane"] = result->lane;
-    } else {
-      json["error"] = ErrorJson(result.error());
-      detail = result.error().message;
-    }
-    json["verdict"] = verdict;
-    ++counts_[verdict];
-    ++done_;
-    Write(json);
-    if (!command_.common.quiet) {
-      view_.End();
-      fmt::print("{:11} {} {}: {}\n", verdict, report::Printable(job.kernel.string()),
-                 report::Printable(job.question.task->name), report::Printable(detail));
-      std::fflush(stdout);
-    }
-    view_.Show(assay::Progress{fmt::format("{} of {} candidates", done_, jobs_.size()), 0, 0});
-  }
-
-  void Write(const Json& json) {
-    if (output_ == nullptr || write_error_) return;
-    const std::string line = DumpJson(json) + "\n";
-    if (std::fwrite(line.data(), 1, line.size(), output_) == line.size() &&
-        std::fflush(output_) == 0) {
-      return;
-    }
-    write_error_ = Error{ErrorCode::kIo, "cannot write to " + command_.output.string(),
-                         "check the free space on the disk"};
-  }
-
-  void Summarise() {
-    const double seconds = SecondsSince(start_);
-    std::string counts;
-    for (const auto& [verdict, count] : counts_) {
-      counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
-    }
-    fmt::print("{} candidates in {:.1f} s on {} {}, {:.0f} per hour: {}\n", done_, seconds,
-               lanes_.size(), lanes_.size() == 1 ? "lane" : "lanes",
-               3600 * static_cast<double>(done_) / seconds, counts);
-    if (output_ != nullptr) std::fclose(output_);
-  }
-
-  StreamCommand command_;
-  ProgressView view_;
-  std::map<std::string, task::Task> tasks_;  // a map, because jobs keep pointers to tasks
-  std::vector<task::Distribution> distributions_;
-  std::vector<assay::Job> jobs_;
-  std::vector<std::unique_ptr<Session>> lanes_;
-  std::vector<assay::BenchOptions> bench_;
-  std::vector<assay::Lane> assay_lanes_;
-  std::map<std::string, int> counts_;
-  std::FILE* output_ = nullptr;
-  std::optional<Error> write_error_;
-  size_t done_ = 0;
-  std::chrono::steady_clock::time_point start_;
-};
 
 }  // namespace
 
-Result<int> Run(const StreamCommand& command) { return Stream(command).Run(); }
+Result<int> Run(const StreamCommand& command) {
+  ProgressView view(command.show.quiet);
+  const auto print = [&](const app::Streamed& result) {
+    if (command.show.quiet) return;
+    view.End();
+    fmt::print("{:11} {} {}: {}\n", result.verdict, report::Printable(result.kernel.string()),
+               report::Printable(result.task), report::Printable(result.detail));
+    std::fflush(stdout);
+  };
+  TRY_ASSIGN(const app::StreamReport report, app::Stream(command, view, print));
+  view.End();
+  fmt::print("{}", TextOf(report));
+  return report.counts.size() == 1 && report.counts.contains("accepted") ? 0 : 1;
+}
 
 }  // namespace cupel::cli

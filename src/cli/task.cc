@@ -6,9 +6,9 @@
 
 #include <cstdio>
 
+#include "app/tasks/task_list.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "os/fd.h"
+#include "cli/json_file.h"
 #include "report/text.h"
 
 namespace cupel::cli {
@@ -22,43 +22,19 @@ std::string Directions(const task::Task& task) {
   return text;
 }
 
-Json ToJson(const task::Task& task) {
-  Json json{{"name", task.name}, {"title", task.title}, {"path", task.path.string()}};
-  for (const task::Direction direction : task::kDirections) {
-    if (!task.Has(direction)) continue;
-    const int d = static_cast<int>(direction);
-    Json side{{"code", task.code[d].string()},
-              {"baseline", task.baseline[d].string()},
-              {"hash", task.content_hash[d]},
-              {"emulator_at_most", task.caps[d]},
-              {"settings", Json::array()}};
-    for (const task::Setting& setting : task.SettingsOf(direction)) {
-      side["settings"].push_back(Json{{"id", setting.id},
-                                      {"kind", Name(setting.kind)},
-                                      {"derived", setting.derived},
-                                      {"init", setting.init},
-                                      {"inputs", setting.inputs}});
-    }
-    json[std::string(Name(direction))] = std::move(side);
-  }
-  return json;
-}
-
-Result<int> List(const TaskCommand& command, const std::filesystem::path& root) {
-  TRY_ASSIGN(const auto names, task::ListTasks(root));
+Result<int> List(const TaskCommand& command) {
   Json all = Json::array();
-  for (const std::string& name : names) {
-    TRY_ASSIGN(const task::Task task, task::LoadTask(name, root));
+  TRY(app::ListTasks([&all](const task::Task& task) {
     fmt::print("{:24} {:20} {}\n", report::Printable(task.name), Directions(task),
                report::Printable(task.title));
-    all.push_back(ToJson(task));
-  }
-  TRY(WriteJson(command.common.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
+    all.push_back(app::TaskJson(task));
+  }));
+  TRY(WriteJson(command.show.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
   return 0;
 }
 
-Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) {
-  TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, root));
+Result<int> ShowTask(const TaskCommand& command) {
+  TRY_ASSIGN(const task::Task task, app::TaskNamed(command.task));
   fmt::print("{}: {}\n{}\n", report::Printable(task.name), report::Printable(task.title),
              report::Printable(task.path.string()));
   for (const task::Direction direction : task::kDirections) {
@@ -77,19 +53,17 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
       fmt::print("  limits on the emulator: {}\n", report::Printable(DumpJson(caps)));
     }
   }
-  Json json = ToJson(task);
+  Json json = app::TaskJson(task);
   json["schema"] = "cupel.task/1";
-  TRY(WriteJson(command.common.json, json));
+  TRY(WriteJson(command.show.json, json));
   return 0;
 }
 
 }  // namespace
 
 Result<int> Run(const TaskCommand& command) {
-  TRY_ASSIGN(const auto data, os::DataDir());
-  const auto root = data / "tasks";
   if (command.action == "controls") return RunTaskControls(command);
-  return command.action == "show" ? Show(command, root) : List(command, root);
+  return command.action == "show" ? ShowTask(command) : List(command);
 }
 
 }  // namespace cupel::cli

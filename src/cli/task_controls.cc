@@ -1,50 +1,20 @@
-// `cupel task controls`: checks that the judge rejects wrong answers at each setting of a task.
+// `cupel task controls`.
 // SPDX-License-Identifier: Apache-2.0
+#include "app/tasks/task_controls.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
-#include "judge/controls.h"
-#include "os/process.h"
 #include "report/table.h"
 #include "report/text.h"
 
 namespace cupel::cli {
 namespace {
-
-constexpr int kCases = 3;  // the later ones test the answers for another seed
-
-struct SettingControls {
-  const task::Setting* setting = nullptr;
-  std::string no_reference;  // why there are no controls
-  std::vector<judge::Control> controls;
-};
-
-Result<SettingControls> TryAt(oracle::Oracle& oracle, const assay::Question& question,
-                              const task::Setting& setting) {
-  SettingControls result;
-  result.setting = &setting;
-  TRY_ASSIGN(auto cases, oracle.Open(*question.task, question.direction, setting, kCases,
-                                     question.seed, question.fresh_cases));
-  judge::Controls controls;
-  for (int i = 0; i < kCases; ++i) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-    TRY_ASSIGN(const auto outcome, cases->Next());
-    if (!outcome) break;
-    if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
-      result.no_reference = failure->message;
-      break;
-    }
-    const auto& wanted = std::get<task::Case>(*outcome);
-    i == 0 ? controls.TryFirst(wanted) : controls.TryOther(wanted);
-  }
-  result.controls = controls.Take();
-  return result;
-}
 
 std::string DistanceText(const judge::Control& control) {
   if (!control.skipped.empty()) return "-";
@@ -52,7 +22,7 @@ std::string DistanceText(const judge::Control& control) {
   return fmt::format("{:.3g} x", control.distance);
 }
 
-std::string TextOf(const SettingControls& result) {
+std::string TextOf(const app::SettingControls& result) {
   const task::Setting& setting = *result.setting;
   std::string text =
       fmt::format("{} ({}){}\n", setting.id, report::Printable(setting.Describe()),
@@ -73,54 +43,18 @@ std::string TextOf(const SettingControls& result) {
   return text + table.Render(0, "  ");
 }
 
-Json ToJson(const SettingControls& result) {
-  Json list = Json::array();
-  for (const judge::Control& control : result.controls) list.push_back(judge::ToJson(control));
-  return {{"id", result.setting->id},
-          {"kind", task::Name(result.setting->kind)},
-          {"description", result.setting->Describe()},
-          {"derived", result.setting->derived},
-          {"no_reference", result.no_reference},
-          {"can_judge", judge::PassingText(result.controls).empty()},
-          {"controls", std::move(list)}};
-}
-
 }  // namespace
 
 /// Returns 0 if every setting whose reference runs can detect wrong answers, otherwise 1.
 Result<int> RunTaskControls(const TaskCommand& command) {
-  Target target;
-  target.task = command.task;
-  target.backward = command.backward;
-  target.settings = command.settings;
-  target.full_size = command.full_size;
-  TRY_ASSIGN(const task::Task task, LoadTarget(target, command.common));
-  ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, Compile{},
-                                           [&](const assay::Progress& p) { view.Show(p); }));
-  const assay::Question question = QuestionOf(task, target, command.common);
-  const auto settings = assay::Chosen(question);
-  if (settings.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the requested kind", task.name),
-                "choose another --settings value");
-  }
-  bool all_judge = true;
-  Json list = Json::array();
-  for (const task::Setting* setting : settings) {
-    view.Show(assay::Progress{setting->id, static_cast<int>(list.size()),
-                              static_cast<int>(settings.size())});
-    TRY_ASSIGN(const SettingControls result, TryAt(session->oracle(), question, *setting));
+  ProgressView view(command.show.quiet);
+  const auto print = [&view](const app::SettingControls& result) {
     view.End();
     fmt::print("{}", TextOf(result));
-    list.push_back(ToJson(result));
-    all_judge = all_judge && judge::PassingText(result.controls).empty();
-  }
-  TRY(WriteJson(command.common.json, Json{{"schema", "cupel.controls/1"},
-                                          {"task", task.name},
-                                          {"direction", task::Name(question.direction)},
-                                          {"settings", std::move(list)}}));
-  return all_judge ? 0 : 1;
+  };
+  TRY_ASSIGN(const app::ControlsReport report, app::TryControls(command, view, print));
+  TRY(WriteJson(command.show.json, report.document));
+  return report.can_judge ? 0 : 1;
 }
 
 }  // namespace cupel::cli

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/task_filter_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/task_filter.h"
 #include "report/table.h"
 #include "report/text.h"
 
@@ -63,7 +64,7 @@ std::string Wrapped(const std::string& first, std::string text) {
   return out;
 }
 
-std::string SettingText(const FilteredSetting& filtered) {
+std::string SettingText(const app::FilteredSetting& filtered) {
   std::string text =
       Printable(fmt::format("{} {}: {}  ({})", Name(filtered.direction), filtered.setting.id,
                             Name(filtered.verdict), filtered.setting.Describe())) +
@@ -95,9 +96,9 @@ std::string SettingText(const FilteredSetting& filtered) {
 
 /// Lists the checks for which `flagged` is true at any setting ("range, axes").
 template <typename F>
-std::string FlaggedChecks(const FilteredTask& task, F flagged) {
+std::string FlaggedChecks(const app::FilteredTask& task, F flagged) {
   std::vector<std::string> names;
-  for (const FilteredSetting& filtered : task.settings) {
+  for (const app::FilteredSetting& filtered : task.settings) {
     for (const QualityCheck& check : filtered.checks) {
       if (!flagged(check)) continue;
       if (std::find(names.begin(), names.end(), check.name) == names.end()) {
@@ -113,16 +114,16 @@ std::string FlaggedChecks(const FilteredTask& task, F flagged) {
 bool ByCupel(const QualityCheck& check) { return check.status == CheckStatus::kFlagged; }
 bool AsPublished(const QualityCheck& check) { return check.published.value_or(false); }
 
-std::string WhyNotExamined(const FilteredTask& task) {
+std::string WhyNotExamined(const app::FilteredTask& task) {
   if (!task.message.empty()) return task.message;
-  for (const FilteredSetting& filtered : task.settings) {
+  for (const app::FilteredSetting& filtered : task.settings) {
     if (!filtered.message.empty()) return filtered.message;
   }
   return "the task has no setting of this kind";
 }
 
-bool HasUnfinished(const FilteredTask& task) {
-  for (const FilteredSetting& filtered : task.settings) {
+bool HasUnfinished(const app::FilteredTask& task) {
+  for (const app::FilteredSetting& filtered : task.settings) {
     if (filtered.measures && !filtered.measures->unfinished.empty()) return true;
   }
   return false;
@@ -130,83 +131,30 @@ bool HasUnfinished(const FilteredTask& task) {
 
 }  // namespace
 
-const char* Name(FilterVerdict verdict) {
-  switch (verdict) {
-    case FilterVerdict::kClean:
-      return "clean";
-    case FilterVerdict::kFlagged:
-      return "flagged";
-    case FilterVerdict::kNotExamined:
-      return "not examined";
-  }
-  return "?";
-}
-
-FilterVerdict FilteredTask::verdict() const {
-  const auto any = [this](FilterVerdict verdict) {
-    return std::any_of(settings.begin(), settings.end(), [verdict](const FilteredSetting& setting) {
-      return setting.verdict == verdict;
-    });
-  };
-  if (any(FilterVerdict::kFlagged)) return FilterVerdict::kFlagged;
-  if (settings.empty() || any(FilterVerdict::kNotExamined)) return FilterVerdict::kNotExamined;
-  return FilterVerdict::kClean;
-}
-
-std::vector<CheckCount> CountChecks(const FilterReport& report) {
-  std::vector<CheckCount> counts;
-  for (const FilteredTask& task : report.tasks) {
-    for (const FilteredSetting& filtered : task.settings) {
-      for (const QualityCheck& check : filtered.checks) {
-        const bool known = std::any_of(counts.begin(), counts.end(), [&check](const auto& count) {
-          return count.check == check.name;
-        });
-        if (!known) counts.push_back({check.name});
-      }
-    }
-  }
-  for (CheckCount& count : counts) {
-    for (const FilteredTask& task : report.tasks) {
-      bool by_cupel = false, as_published = false;
-      for (const FilteredSetting& filtered : task.settings) {
-        for (const QualityCheck& check : filtered.checks) {
-          if (check.name != count.check) continue;
-          by_cupel = by_cupel || ByCupel(check);
-          as_published = as_published || AsPublished(check);
-          count.has_published = count.has_published || check.published.has_value();
-        }
-      }
-      count.cupel += by_cupel ? 1 : 0;
-      count.published += as_published ? 1 : 0;
-    }
-  }
-  return counts;
-}
-
-std::string FilterText(const FilteredTask& task) {
+std::string FilterText(const app::FilteredTask& task) {
   std::string text = fmt::format("{}: {}\n", Printable(task.name), Name(task.verdict()));
   if (task.settings.empty()) return text + Wrapped("  ", WhyNotExamined(task));
-  for (const FilteredSetting& filtered : task.settings) text += SettingText(filtered);
+  for (const app::FilteredSetting& filtered : task.settings) text += SettingText(filtered);
   return text;
 }
 
-std::string FilterSummary(const FilterReport& report) {
+std::string FilterSummary(const app::FilterReport& report) {
   report::Table tasks({{"task", Align::kLeft},
                        {"verdict", Align::kLeft},
                        {"flagged by cupel", Align::kLeft},
                        {"as published", Align::kLeft}});
   int64_t by_verdict[3] = {};
-  for (const FilteredTask& task : report.tasks) {
-    const FilterVerdict verdict = task.verdict();
+  for (const app::FilteredTask& task : report.tasks) {
+    const app::FilterVerdict verdict = task.verdict();
     ++by_verdict[static_cast<int>(verdict)];
     std::string flags = FlaggedChecks(task, ByCupel);
-    if (verdict == FilterVerdict::kNotExamined) flags = WhyNotExamined(task);
+    if (verdict == app::FilterVerdict::kNotExamined) flags = WhyNotExamined(task);
     if (HasUnfinished(task)) flags += flags.empty() ? "(unfinished)" : " (unfinished)";
     tasks.Add({task.name, Name(verdict), flags, FlaggedChecks(task, AsPublished)});
   }
   report::Table counts(
       {{"check", Align::kLeft}, {"cupel", Align::kRight}, {"published", Align::kRight}});
-  for (const CheckCount& count : CountChecks(report)) {
+  for (const app::CheckCount& count : app::CountChecks(report)) {
     counts.Add({count.check, fmt::format("{}", count.cupel),
                 count.has_published ? fmt::format("{}", count.published) : "-"});
   }

@@ -1,65 +1,22 @@
+// `cupel task import`.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/task_import.h"
+#include "app/tasks/task_import.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
-#include "base/hash.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "os/fd.h"
+#include "cli/json_file.h"
+#include "cli/progress.h"
+#include "report/table.h"
 #include "report/text.h"
 
 namespace cupel::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr size_t kMaxProblem = 4u << 20;
-
-/// The problems that the command line names: files, and the files in folders.
-Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
-  std::vector<TaskFile> files;
-  std::error_code ignored;
-  for (const fs::path& path : command.paths) {
-    if (fs::is_regular_file(path, ignored) && path.extension() == ".py") {
-      files.push_back({path.stem().string(), path});
-    } else if (IsTaskFolder(path)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is already a task folder", path.string()),
-                  fmt::format("use it directly: --task {}", path.string()));
-    } else if (fs::is_directory(path, ignored)) {
-      TRY_ASSIGN(const std::vector<TaskFile> found, FindTaskFiles(path));
-      std::copy_if(found.begin(), found.end(), std::back_inserter(files),
-                   [](const TaskFile& file) { return file.path.extension() == ".py"; });
-    } else {
-      return Fail(
-          ErrorCode::kNotFound,
-          fmt::format("{} is neither a Python file nor a folder", path.string()),
-          "give a KernelBench problem, any .py file with an nn.Module, or a folder of them");
-    }
-  }
-  if (files.empty()) {
-    return Fail(ErrorCode::kNotFound, "there is no .py file in these folders",
-                "give the files, or the folder that contains them");
-  }
-  if (!command.name.empty() && files.size() != 1) {
-    return Fail(ErrorCode::kInvalidArgument, "--name works only with a single file",
-                "leave it out; then each task gets the name of its file");
-  }
-  if (command.name.empty()) return files;
-  const fs::path name = command.name;
-  if (name.has_parent_path() || name == "." || name == "..") {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("--name must be a name, not a path: {}", command.name),
-                "use -o to choose the folder");
-  }
-  files.front().name = command.name;
-  return files;
-}
+constexpr size_t kMaxReason = 110;
 
 std::string SizesText(const Json& sizes) {
   std::string text;
@@ -78,8 +35,8 @@ Json Changed(const Json& before, const Json& sizes) {
   return changed;
 }
 
-void Print(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
-  fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
+void Print(const app::ImportedProblem& imported) {
+  fmt::print("{}: {}\n", report::Printable(imported.name), report::Printable(imported.folder));
   fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
              imported.arguments.size() == 1 ? "" : "s",
              imported.functional ? "uses plain functions" : "calls the module");
@@ -98,138 +55,71 @@ void Print(const TaskFile& file, const fs::path& folder, const oracle::Imported&
   }
 }
 
-/// Imports one file. Returns false if it cannot be imported, e.g. because it cannot be read or its
-/// folder exists; the other files are still imported.
-Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
-                       oracle::Importer& importer, ImportedProblem& problem) {
-  const fs::path output = command.output.empty() ? fs::path(".") : command.output;
-  const auto reject = [&](std::string why) {
-    fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(why));
-    problem.refusal = std::move(why);
-    return false;
-  };
-  const fs::path folder = output / file.name;
-  if (!problem.refusal.empty()) return reject(problem.refusal);
-  if (FolderExists(command, folder, problem)) return reject(problem.refusal);
-  TRY_ASSIGN(const auto outcome, importer.Import(RequestOf(command, file)));
-  if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
-    return reject("unsupported: " + refusal->message);
-  }
-  const auto& imported = std::get<oracle::Imported>(outcome);
-  Take(imported, problem);
-  problem.folder = folder.string();
-  TRY(WriteImported(file.path, imported, folder, command.force));
-  if (!command.common.quiet) Print(file, folder, imported);
-  return true;
+/// Shortens `text` to fit into the table. The report has the whole text.
+std::string Shortened(const std::string& text) {
+  if (text.size() <= kMaxReason) return text;
+  size_t end = kMaxReason;  // moved to a character boundary of UTF-8
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + " …";
 }
 
-Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>& files) {
-  TRY_ASSIGN(const oracle::ImportOptions options,
-             ImporterOptions(command.common, command.seconds, command.memory));
-  oracle::Importer importer(options);
-  ImportReport report;
-  report.seconds = command.seconds;
-  report.memory = static_cast<int64_t>(command.memory);
-  size_t refused = 0;
-  for (const TaskFile& file : files) {
-    ImportedProblem problem = ProblemOf(file);
-    TRY_ASSIGN(const bool imported, ImportOne(command, file, importer, problem));
-    refused += imported ? 0 : 1;
-    report.problems.push_back(std::move(problem));
+/// One line for each problem that is not a clean task, and counts.
+std::string ImportSummary(const app::ImportReport& report) {
+  report::Table table({{"problem"}, {"imported"}, {"oracle"}, {"filter"}, {"why"}});
+  for (const app::ImportedProblem& p : report.problems) {
+    if (p.filter.verdict == "clean") continue;
+    const std::string& why = !p.refusal.empty()          ? p.refusal
+                             : p.oracle.verdict != "ran" ? p.oracle.message
+                                                         : p.filter.message;
+    table.Add({p.name, p.refusal.empty() ? "yes" : "no", p.oracle.verdict, p.filter.verdict,
+               Shortened(why)});
   }
-  if (files.size() > 1) {
-    fmt::print("{} of {} problems imported\n", files.size() - refused, files.size());
-  }
-  TRY(WriteJson(command.common.json, ImportJson(report)));
+  const app::ImportCounts c = CountsOf(report);
+  return fmt::format(
+      "{}{} problems: {} imported, {} ran on the CPU ({} of them at reduced sizes), {} passed the "
+      "filters, {} flagged{}\n",
+      table.empty() ? "" : table.Render() + "\n", c.problems, c.imported, c.ran, c.reduced, c.clean,
+      c.flagged, report.interrupted ? "; interrupted" : "");
+}
+
+/// The exit status of an import without a report.
+int StatusOf(const app::ImportReport& report) {
+  const auto& problems = report.problems;
+  const auto refused =
+      std::count_if(problems.begin(), problems.end(),
+                    [](const app::ImportedProblem& problem) { return !problem.refusal.empty(); });
   if (refused == 0) return 0;
-  if (refused < files.size()) return 1;
+  if (refused < static_cast<std::ptrdiff_t>(problems.size())) return 1;
   // If all folders exist already, nothing was imported: wrong usage.
   const bool all_exist =
-      std::all_of(report.problems.begin(), report.problems.end(),
-                  [](const ImportedProblem& problem) { return problem.already_there; });
+      std::all_of(problems.begin(), problems.end(),
+                  [](const app::ImportedProblem& problem) { return problem.already_there; });
   return all_exist ? 2 : 3;
 }
 
 }  // namespace
 
-Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory) {
-  TRY_ASSIGN(const auto data, os::DataDir());
-  TRY_ASSIGN(const auto cache, os::CacheDir());
-  oracle::ImportOptions options;
-  options.script = data / "src" / "oracle" / "py" / "import_task.py";
-  options.python = common.python;
-  options.cache = cache / "cases";
-  options.deadline = std::chrono::seconds(seconds);
-  options.memory = memory;
-  return options;
-}
-
-oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file) {
-  oracle::ImportRequest request;
-  request.path = file.path;
-  request.name = fs::path(file.name).filename().string();
-  request.module = command.module;
-  request.inputs = command.inputs;
-  request.init = command.init;
-  request.evaluate = command.evaluate;
-  return request;
-}
-
-ImportedProblem ProblemOf(const TaskFile& file) {
-  ImportedProblem problem;
-  problem.name = file.name;
-  problem.path = file.path.string();
-  if (const auto text = os::ReadFile(file.path, kMaxProblem)) {
-    problem.sha256 = Sha256Hex(*text);
-  } else {
-    problem.refusal = text.error().message;
-  }
-  return problem;
-}
-
-bool FolderExists(const ImportCommand& command, const fs::path& folder, ImportedProblem& problem) {
-  std::error_code ignored;
-  problem.already_there = !command.force && fs::exists(folder, ignored);
-  if (problem.already_there) {
-    problem.refusal = fmt::format("{} exists: use --force to overwrite its files, or another -o",
-                                  folder.string());
-  }
-  return problem.already_there;
-}
-
-void Take(const oracle::Imported& imported, ImportedProblem& problem) {
-  problem.sizes = imported.sizes;
-  problem.reduced = imported.reduced;
-  problem.arguments = imported.arguments;
-  problem.notes = imported.notes;
-  problem.functional = imported.functional;
-  problem.compared = imported.compared;
-}
-
-Status WriteImported(const fs::path& problem, const oracle::Imported& imported,
-                     const fs::path& folder, bool force) {
-  std::error_code error;
-  if (!force && fs::exists(folder, error)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} exists", folder.string()),
-                "use --force to overwrite its files, or another -o");
-  }
-  TRY_ASSIGN(const std::string text, os::ReadFile(problem, kMaxProblem));
-  fs::create_directories(folder, error);
-  if (error) {
-    return Fail(ErrorCode::kIo,
-                fmt::format("cannot create {}: {}", folder.string(), error.message()),
-                "choose a writable folder with -o");
-  }
-  TRY(os::WriteFileAtomically(folder / "problem.py", text));
-  for (const auto& [name, content] : imported.files) {
-    TRY(os::WriteFileAtomically(folder / name, content));
-  }
-  return {};
-}
-
 Result<int> Run(const ImportCommand& command) {
-  TRY_ASSIGN(const std::vector<TaskFile> files, ProblemsOf(command));
-  return command.report.empty() ? ImportAll(command, files) : RunImportReport(command, files);
+  ProgressView view(command.show.quiet);
+  size_t imported = 0;
+  const auto print = [&](const app::ImportedProblem& problem) {
+    if (!problem.refusal.empty()) {
+      fmt::print("{}: {}\n", report::Printable(problem.name), report::Printable(problem.refusal));
+      return;
+    }
+    ++imported;
+    if (!command.show.quiet) Print(problem);
+  };
+  TRY_ASSIGN(const app::ImportReport report, app::ImportTasks(command, view, print));
+  view.End();
+  if (!command.report.empty()) {
+    fmt::print("{}", ImportSummary(report));
+  } else if (report.problems.size() > 1) {
+    fmt::print("{} of {} problems imported\n", imported, report.problems.size());
+  }
+  TRY(WriteJson(command.show.json, app::ToJson(report)));
+  TRY(report.status);
+  return command.report.empty() ? StatusOf(report) : 0;
 }
 
 }  // namespace cupel::cli

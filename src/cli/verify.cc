@@ -1,229 +1,24 @@
-// `cupel verify`: verifies a record of a verdict. Checks its digest and its hashes, then judges the
-// kernel again from the recorded seeds.
+// `cupel verify`.
 // SPDX-License-Identifier: Apache-2.0
+#include "app/check/verify.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <utility>
 
-#include "base/hash.h"
-#include "build/build.h"
-#include "cli/candidate.h"
 #include "cli/commands.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "cli/verify_text.h"
-#include "gpu/driver.h"
-#include "judge/record.h"
-#include "os/fd.h"
-#include "task/reduced.h"
 
 namespace cupel::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr size_t kMostRecord = 64u << 20;
-
-/// The kernel and the task of a record, as found on this machine.
-struct Subject {
-  judge::Record record;
-  fs::path kernel;  // the path that messages name
-  task::Task task;
-  CandidateFile file;  // for a Python answer, the extracted file
-};
-
-/// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
-Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record,
-                            const fs::path& folder) {
-  fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
-  std::error_code error;
-  if (command.kernel.empty() && !fs::is_regular_file(path, error)) {
-    path = folder / path.filename();
-  }
-  if (fs::is_regular_file(path, error)) return path;
-  return Fail(ErrorCode::kNotFound, fmt::format("cannot find the kernel {}", path.string()),
-              "give the file that was judged with --kernel FILE");
-}
-
-/// Looks for the task at the path in the record, then for a task with the recorded name.
-Result<task::Task> FindTask(const VerifyCommand& command, const judge::Record& record) {
-  TRY_ASSIGN(const auto data, os::DataDir());
-  std::error_code error;
-  std::string name = command.task;
-  if (name.empty()) {
-    const std::string& path = record.provenance.asked.task;
-    name = fs::exists(path, error) ? path : record.task;
-  }
-  auto task = task::LoadTask(name, data / "tasks");
-  if (!task && command.task.empty()) {
-    task.error().remedy = "give the task that it was judged on with --task; " + task.error().remedy;
-  }
-  return task;
-}
-
-task::Direction DirectionOf(const judge::Record& record) {
-  return record.direction == "backward" ? task::Direction::kBackward : task::Direction::kForward;
-}
-
-Result<Subject> FindSubject(const VerifyCommand& command, const fs::path& file_of_record) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(file_of_record, kMostRecord));
-  TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, file_of_record.string()));
-  TRY_ASSIGN(fs::path kernel, FindKernel(command, record, file_of_record.parent_path()));
-  TRY_ASSIGN(task::Task listed, FindTask(command, record));
-  task::Task task =
-      record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
-  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(record), command.common));
-  return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
-}
-
-/// The checks that must pass, otherwise the record is about other files or was edited.
-Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
-  const judge::Record& record = subject.record;
-  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
-  std::vector<RecordCheck> checks;
-  checks.push_back({"digest", record.digest, record.computed_digest, true});
-  checks.push_back({"form", "as cupel writes it",
-                    record.is_canonical ? "as cupel writes it" : "not as cupel writes it", true});
-  checks.push_back({"source", record.source_hash, Sha256Hex(source), true});
-  checks.push_back({"task", record.task_hash,
-                    subject.task.content_hash[static_cast<int>(DirectionOf(record))], true});
-  return checks;
-}
-
-/// Versions that may differ when the verdict is repeated. Differences are only reported.
-std::vector<RecordCheck> CheckTools(const judge::Record& record, const judge::Verdict& now) {
-  const judge::Provenance &then = record.provenance, &mine = now.provenance;
-  return {{"cupel", then.program_hash, mine.program_hash, false},
-          {"toolkit", record.toolkit, now.toolkit, false},
-          {"PyTorch", record.torch_version, now.torch_version, false},
-          {"headers", then.shim_hash, mine.shim_hash, false},
-          {"oracle", then.oracle_hash, mine.oracle_hash, false},
-          {"PTX", then.ptx_hash, mine.ptx_hash, false}};
-}
-
-Result<task::SettingKind> KindNamed(const std::string& name) {
-  for (const auto kind :
-       {task::SettingKind::kSingle, task::SettingKind::kMulti, task::SettingKind::kHeldout}) {
-    if (name == task::Name(kind)) return kind;
-  }
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown kind of settings {}", name));
-}
-
-/// The question that the record answers.
-Result<assay::Question> QuestionOf(const Subject& subject) {
-  const judge::Record& record = subject.record;
-  const judge::Asked& asked = record.provenance.asked;
-  assay::Question question;
-  question.task = &subject.task;
-  question.direction = DirectionOf(record);
-  for (const std::string& name : asked.kinds) {
-    TRY_ASSIGN(const task::SettingKind kind, KindNamed(name));
-    question.kinds.push_back(kind);
-  }
-  question.trials = asked.trials;
-  question.shadows = asked.shadows;
-  question.integers = asked.integers;
-  question.schedules = asked.schedules;
-  for (const std::string& name : asked.distributions) {
-    const auto distribution = task::DistributionNamed(name);
-    if (!distribution) {
-      return Fail(
-          ErrorCode::kUnsupported,
-          fmt::format("unsupported: this version of cupel does not know inputs of the kind {}",
-                      name.substr(0, 40)),
-          "use the version of cupel that wrote the record");
-    }
-    question.distributions.push_back(*distribution);
-  }
-  question.fresh_cases = true;  // compute cases again instead of using the pool
-  if (record.seed_origin == "user") {
-    question.seed = record.seed;
-  } else {
-    question.run_seed = record.seed;
-    question.given = record.cases;
-  }
-  return question;
-}
-
-/// The device for the repetition, as --device names it.
-Result<std::string> DeviceOf(const VerifyCommand& command, const judge::Asked& asked) {
-  const std::string& given = command.common.device;
-  if (given == "auto") return asked.engine;
-  if (given.substr(0, 3) == asked.engine.substr(0, 3)) return given;
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("the record was made on {} and cannot be repeated on {}",
-                          asked.engine.substr(0, 40), given),
-              "leave out --device, or give a GPU for a record that was made on a GPU");
-}
-
-/// Judges again, with the options of the record.
-Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subject) {
-  const judge::Asked& asked = subject.record.provenance.asked;
-  Common common = command.common;
-  TRY_ASSIGN(common.device, DeviceOf(command, asked));
-  common.model = asked.model;
-  Compile compile = command.compile;
-  compile.arch = asked.arch;
-  compile.flags = asked.flags;
-  for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
-  TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
-  ProgressView view(common.quiet);
-  TRY_ASSIGN(auto session,
-             Session::Create(common, compile, [&](const assay::Progress& p) { view.Show(p); }));
-  view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
-  candidate.path = subject.kernel;
-  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
-  view.End();
-  for (const std::string& warning : session->oracle().warnings()) {
-    judged.verdict.notes.push_back("task: " + warning);
-  }
-  return std::move(judged.verdict);
-}
-
-/// Why the record cannot be repeated on this machine; empty if it can.
-std::string WhatIsMissing(const judge::Record& record, const Subject& subject) {
-  if (!record.provenance.asked.engine.starts_with("gpu")) return "";
-  const auto driver = gpu::OpenDriver();
-  if (driver) return "";
-  return fmt::format(
-      "this needs a GPU ({}); to judge the kernel without one: cupel check {} --task {}{} "
-      "--device emu",
-      driver.error().message, subject.kernel.string(), record.task,
-      record.direction == "backward" ? " --backward" : "");
-}
-
-/// The verdict as JSON, with the record's task name and seed origin. These may differ; the task was
-/// already checked by its hash.
-Json Comparable(judge::Verdict verdict, const judge::Record& record) {
-  verdict.task = record.task;
-  verdict.seed_origin = record.seed_origin;
-  return judge::ToJson(verdict);
-}
-
-Result<Verification> Verify(const VerifyCommand& command, const fs::path& file_of_record) {
-  TRY_ASSIGN(const Subject subject, FindSubject(command, file_of_record));
-  const judge::Record& record = subject.record;
-  Verification result;
-  result.record = file_of_record.string();
-  result.verdict = record.verdict;
-  result.kernel = subject.kernel.string();
-  result.task = record.task + " " + record.direction;
-  TRY_ASSIGN(result.checks, CheckEvidence(subject));
-  // For another kernel or task, repeating the verdict makes no sense.
-  const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
-  if (same(2) && same(3)) result.why_not_repeated = WhatIsMissing(record, subject);
-  if (same(2) && same(3) && result.why_not_repeated.empty()) {
-    TRY_ASSIGN(const judge::Verdict again, Repeat(command, subject));
-    for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
-    result.repeated = judge::Name(again.decision);
-    result.exactly = record.provenance.asked.engine == "emu";
-    result.differences =
-        judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
-  }
-  return result;
+/// Returns 1 if a record is contradicted, otherwise 2 if one was not repeated or not read,
+/// otherwise 0.
+int StatusOf(const app::Verifications& all) {
+  if (all.contradicted() > 0) return 1;
+  return all.not_repeated() + all.failed() > 0 ? 2 : 0;
 }
 
 /// Verifies one record after the other. An error in one does not stop the others.
@@ -232,27 +27,31 @@ Result<int> VerifyAll(const VerifyCommand& command) {
     return Fail(ErrorCode::kInvalidArgument, "--kernel and --task work only with a single record",
                 "verify records that need these options one by one");
   }
-  Verifications all;
-  for (const fs::path& record : command.records) {
-    auto one = Verify(command, record);
+  app::Verifications all;
+  for (const std::filesystem::path& record : command.records) {
+    ProgressView view(command.show.quiet);
+    const auto one = app::Verify(command, record, view);
+    view.End();
     if (!one && one.error().code == ErrorCode::kCancelled)
       return tl::unexpected<Error>(one.error());
     fmt::print("{}", one ? VerificationText(*one) : FailedText(record.string(), one.error()));
     std::fflush(stdout);
     all.Add(record.string(), one);
   }
-  fmt::print("{}", all.Text());
-  TRY(WriteJson(command.common.json, all.ToJson()));
-  return all.Status();
+  fmt::print("{}", SummaryText(all));
+  TRY(WriteJson(command.show.json, all.ToJson()));
+  return StatusOf(all);
 }
 
 }  // namespace
 
 Result<int> Run(const VerifyCommand& command) {
   if (command.records.size() > 1) return VerifyAll(command);
-  TRY_ASSIGN(const Verification result, Verify(command, command.records.front()));
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(const app::Verification result, app::Verify(command, command.records.front(), view));
+  view.End();
   fmt::print("{}", VerificationText(result));
-  TRY(WriteJson(command.common.json, VerificationJson(result)));
+  TRY(WriteJson(command.show.json, app::ToJson(result)));
   if (result.IsNotRepeated()) return 2;
   return result.Holds() ? 0 : 1;
 }

@@ -27,7 +27,7 @@ std::string Short(const std::string& text) {
   return text.empty() ? "unknown" : Plain(is_hash ? text.substr(0, 12) : text, 60);
 }
 
-std::string Line(const RecordCheck& check) {
+std::string Line(const app::RecordCheck& check) {
   if (check.IsSame()) {
     return fmt::format("  {:9} same       {}\n", check.name, Short(check.now));
   }
@@ -36,30 +36,18 @@ std::string Line(const RecordCheck& check) {
                      Short(check.now));
 }
 
-/// Whether all checks that decide are the same.
-bool AreSame(const std::vector<RecordCheck>& checks) {
-  return std::all_of(checks.begin(), checks.end(),
-                     [](const RecordCheck& check) { return check.IsSame() || !check.decides; });
-}
-
-const char* Headline(const Verification& result) {
+const char* Headline(const app::Verification& result) {
   if (result.Holds()) return "VERIFIED";
   return result.IsNotRepeated() ? "NOT REPEATED" : "NOT VERIFIED";
 }
 
 }  // namespace
 
-bool Verification::Holds() const {
-  return !repeated.empty() && differences.empty() && AreSame(checks);
-}
-
-bool Verification::IsNotRepeated() const { return !why_not_repeated.empty() && AreSame(checks); }
-
-std::string VerificationText(const Verification& result) {
+std::string VerificationText(const app::Verification& result) {
   std::string out = fmt::format("{}: {} (verdict: {}, kernel: {}, task: {})\n", Headline(result),
                                 Plain(result.record), Plain(result.verdict), Plain(result.kernel),
                                 Plain(result.task));
-  for (const RecordCheck& check : result.checks) out += Line(check);
+  for (const app::RecordCheck& check : result.checks) out += Line(check);
   if (!result.why_not_repeated.empty()) {
     return out + fmt::format("  not repeated: {}\n", result.why_not_repeated);
   }
@@ -84,69 +72,20 @@ std::string VerificationText(const Verification& result) {
   return out;
 }
 
-Json VerificationJson(const Verification& result) {
-  Json json{{"schema", "cupel.verification/1"}, {"record", result.record},
-            {"holds", result.Holds()},          {"verdict", result.verdict},
-            {"kernel", result.kernel},          {"task", result.task},
-            {"checks", Json::array()},          {"repeated", result.repeated},
-            {"exactly", result.exactly},        {"not_repeated", result.why_not_repeated},
-            {"differences", Json::array()}};
-  for (const RecordCheck& check : result.checks) {
-    json["checks"].push_back(Json{{"name", check.name},
-                                  {"same", check.IsSame()},
-                                  {"decides", check.decides},
-                                  {"then", check.then},
-                                  {"now", check.now}});
-  }
-  for (const judge::Difference& difference : result.differences) {
-    json["differences"].push_back(
-        Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
-  }
-  return json;
-}
-
 std::string FailedText(const std::string& record, const Error& error) {
   std::string out = fmt::format("NOT READ: {}: {}\n", Plain(record), Plain(error.message, 2000));
   if (!error.remedy.empty()) out += fmt::format("  {}\n", Plain(error.remedy, 2000));
   return out;
 }
 
-void Verifications::Add(const std::string& record, const Result<Verification>& result) {
-  if (!result) {
-    ++failed_;
-    records_.push_back(Json{{"record", record},
-                            {"holds", false},
-                            {"error", result.error().message},
-                            {"remedy", result.error().remedy}});
-    return;
-  }
-  ++(result->Holds() ? verified_ : result->IsNotRepeated() ? not_repeated_ : contradicted_);
-  records_.push_back(VerificationJson(*result));
-}
-
-std::string Verifications::Text() const {
-  std::string out = fmt::format("{} of {} records verified", verified_, records_.size());
+std::string SummaryText(const app::Verifications& all) {
+  std::string out = fmt::format("{} of {} records verified", all.verified(), all.all());
   for (const auto& [count, what] :
-       {std::pair(contradicted_, "not verified"), std::pair(not_repeated_, "not repeated"),
-        std::pair(failed_, "not read")}) {
+       {std::pair(all.contradicted(), "not verified"),
+        std::pair(all.not_repeated(), "not repeated"), std::pair(all.failed(), "not read")}) {
     if (count > 0) out += fmt::format(", {} {}", count, what);
   }
   return out + "\n";
-}
-
-Json Verifications::ToJson() const {
-  return {{"schema", "cupel.verifications/1"},
-          {"holds", Status() == 0},
-          {"verified", verified_},
-          {"contradicted", contradicted_},
-          {"not_repeated", not_repeated_},
-          {"failed", failed_},
-          {"records", records_}};
-}
-
-int Verifications::Status() const {
-  if (contradicted_ > 0) return 1;
-  return not_repeated_ + failed_ > 0 ? 2 : 0;
 }
 
 }  // namespace cupel::cli

@@ -1,0 +1,59 @@
+// A candidate as the user names it: a .cu file, or a KernelBench answer in Python from which cupel
+// extracts one. Every use case that takes a kernel opens it here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/events.h"
+#include "app/options.h"
+#include "assay/assay.h"
+#include "base/result.h"
+#include "os/fd.h"
+#include "task/task.h"
+
+namespace cupel::app {
+
+/// Whether the file name is *.cu or *.py.
+bool IsCandidateName(const std::filesystem::path& kernel);
+
+struct CandidateFile {
+  std::filesystem::path path;                 // the .cu to build
+  std::vector<std::string> flags;             // the answer's nvcc flags that are allowed
+  std::vector<std::string> notes;             // what was assumed or ignored
+  std::shared_ptr<const os::TempDir> folder;  // keeps an extracted file; null for a .cu file
+};
+
+/// `task` may be null: then the answer defines the order of the arguments. Errors: kUnsupported;
+/// the message says in one line what cupel could not follow.
+Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
+                                    task::Direction direction, const Common& common);
+
+/// The same for a build with `compile`. Adds the answer's flags to those of `compile`, and reports
+/// the notes.
+Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
+                                    task::Direction direction, const Common& common,
+                                    Compile& compile, Events& events);
+
+/// Builds an opened candidate. `compile` must already have the answer's flags. Messages and records
+/// name `kernel`.
+Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
+                                        const CandidateFile& file, const Compile& compile);
+/// Opens and builds; thread-safe.
+Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const task::Task& task,
+                                        task::Direction direction, const Common& common,
+                                        Compile compile, Events& events);
+
+struct ExtractReport {
+  std::string source;              // the .cu file
+  std::vector<std::string> flags;  // as in CandidateFile
+  std::vector<std::string> notes;
+};
+/// Extracts the .cu file that the other use cases build. Errors: also kInvalidArgument if the file
+/// is not a Python file.
+Result<ExtractReport> Extract(const ExtractOptions& options);
+
+}  // namespace cupel::app

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/check/check.h"
+
+#include "app/candidate.h"
+#include "app/session.h"
+
+namespace cupel::app {
+
+Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
+  TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
+  events.Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
+                            options.compile, events));
+
+  assay::Question question = QuestionOf(task, options.target, options.common);
+  question.fresh_cases = options.fresh;
+  question.shadows = options.shadow;
+  question.integers = options.exact;
+  question.schedules = options.schedules;
+  TRY_ASSIGN(question.distributions, DistributionsOf(options.distributions));
+  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  for (const std::string& warning : session->oracle().warnings()) {
+    judged.verdict.notes.push_back("task: " + warning);
+  }
+  return judged;
+}
+
+}  // namespace cupel::app

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/check/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "app/candidate.h"
+#include "app/session.h"
+#include "base/hash.h"
+#include "build/build.h"
+#include "gpu/driver.h"
+#include "judge/record.h"
+#include "os/fd.h"
+#include "task/reduced.h"
+
+namespace cupel::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostRecord = 64u << 20;
+
+/// The kernel and the task of a record, as found on this machine.
+struct Subject {
+  judge::Record record;
+  fs::path kernel;  // the path that messages name
+  task::Task task;
+  CandidateFile file;  // for a Python answer, the extracted file
+};
+
+/// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
+Result<fs::path> FindKernel(const VerifyOptions& options, const judge::Record& record,
+                            const fs::path& folder) {
+  fs::path path = options.kernel.empty() ? fs::path(record.kernel) : options.kernel;
+  std::error_code error;
+  if (options.kernel.empty() && !fs::is_regular_file(path, error)) {
+    path = folder / path.filename();
+  }
+  if (fs::is_regular_file(path, error)) return path;
+  return Fail(ErrorCode::kNotFound, fmt::format("cannot find the kernel {}", path.string()),
+              "give the file that was judged with --kernel FILE");
+}
+
+/// Looks for the task at the path in the record, then for a task with the recorded name.
+Result<task::Task> FindTask(const VerifyOptions& options, const judge::Record& record) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  std::error_code error;
+  std::string name = options.task;
+  if (name.empty()) {
+    const std::string& path = record.provenance.asked.task;
+    name = fs::exists(path, error) ? path : record.task;
+  }
+  auto task = task::LoadTask(name, data / "tasks");
+  if (!task && options.task.empty()) {
+    task.error().remedy = "give the task that it was judged on with --task; " + task.error().remedy;
+  }
+  return task;
+}
+
+task::Direction DirectionOf(const judge::Record& record) {
+  return record.direction == "backward" ? task::Direction::kBackward : task::Direction::kForward;
+}
+
+Result<Subject> FindSubject(const VerifyOptions& options, const fs::path& file_of_record) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(file_of_record, kMostRecord));
+  TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, file_of_record.string()));
+  TRY_ASSIGN(fs::path kernel, FindKernel(options, record, file_of_record.parent_path()));
+  TRY_ASSIGN(task::Task listed, FindTask(options, record));
+  task::Task task =
+      record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
+  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(record), options.common));
+  return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
+}
+
+/// The checks that must pass, otherwise the record is about other files or was edited.
+Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
+  const judge::Record& record = subject.record;
+  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
+  std::vector<RecordCheck> checks;
+  checks.push_back({"digest", record.digest, record.computed_digest, true});
+  checks.push_back({"form", "as cupel writes it",
+                    record.is_canonical ? "as cupel writes it" : "not as cupel writes it", true});
+  checks.push_back({"source", record.source_hash, Sha256Hex(source), true});
+  checks.push_back({"task", record.task_hash,
+                    subject.task.content_hash[static_cast<int>(DirectionOf(record))], true});
+  return checks;
+}
+
+/// Versions that may differ when the verdict is repeated. Differences are only reported.
+std::vector<RecordCheck> CheckTools(const judge::Record& record, const judge::Verdict& now) {
+  const judge::Provenance &then = record.provenance, &mine = now.provenance;
+  return {{"cupel", then.program_hash, mine.program_hash, false},
+          {"toolkit", record.toolkit, now.toolkit, false},
+          {"PyTorch", record.torch_version, now.torch_version, false},
+          {"headers", then.shim_hash, mine.shim_hash, false},
+          {"oracle", then.oracle_hash, mine.oracle_hash, false},
+          {"PTX", then.ptx_hash, mine.ptx_hash, false}};
+}
+
+Result<task::SettingKind> KindNamed(const std::string& name) {
+  for (const auto kind :
+       {task::SettingKind::kSingle, task::SettingKind::kMulti, task::SettingKind::kHeldout}) {
+    if (name == task::Name(kind)) return kind;
+  }
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown kind of settings {}", name));
+}
+
+/// The question that the record answers.
+Result<assay::Question> QuestionOf(const Subject& subject) {
+  const judge::Record& record = subject.record;
+  const judge::Asked& asked = record.provenance.asked;
+  assay::Question question;
+  question.task = &subject.task;
+  question.direction = DirectionOf(record);
+  for (const std::string& name : asked.kinds) {
+    TRY_ASSIGN(const task::SettingKind kind, KindNamed(name));
+    question.kinds.push_back(kind);
+  }
+  question.trials = asked.trials;
+  question.shadows = asked.shadows;
+  question.integers = asked.integers;
+  question.schedules = asked.schedules;
+  for (const std::string& name : asked.distributions) {
+    const auto distribution = task::DistributionNamed(name);
+    if (!distribution) {
+      return Fail(
+          ErrorCode::kUnsupported,
+          fmt::format("unsupported: this version of cupel does not know inputs of the kind {}",
+                      name.substr(0, 40)),
+          "use the version of cupel that wrote the record");
+    }
+    question.distributions.push_back(*distribution);
+  }
+  question.fresh_cases = true;  // compute cases again instead of using the pool
+  if (record.seed_origin == "user") {
+    question.seed = record.seed;
+  } else {
+    question.run_seed = record.seed;
+    question.given = record.cases;
+  }
+  return question;
+}
+
+/// The device for the repetition, as --device names it.
+Result<std::string> DeviceOf(const VerifyOptions& options, const judge::Asked& asked) {
+  const std::string& given = options.common.device;
+  if (given == "auto") return asked.engine;
+  if (given.substr(0, 3) == asked.engine.substr(0, 3)) return given;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("the record was made on {} and cannot be repeated on {}",
+                          asked.engine.substr(0, 40), given),
+              "leave out --device, or give a GPU for a record that was made on a GPU");
+}
+
+/// Judges again, with the options of the record.
+Result<judge::Verdict> Repeat(const VerifyOptions& options, const Subject& subject,
+                              Events& events) {
+  const judge::Asked& asked = subject.record.provenance.asked;
+  Common common = options.common;
+  TRY_ASSIGN(common.device, DeviceOf(options, asked));
+  common.model = asked.model;
+  Compile compile = options.compile;
+  compile.arch = asked.arch;
+  compile.flags = asked.flags;
+  for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
+  TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
+  TRY_ASSIGN(auto session, Session::Create(common, compile, events));
+  events.Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
+  candidate.path = subject.kernel;
+  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  for (const std::string& warning : session->oracle().warnings()) {
+    judged.verdict.notes.push_back("task: " + warning);
+  }
+  return std::move(judged.verdict);
+}
+
+/// Why the record cannot be repeated on this machine; empty if it can.
+std::string WhatIsMissing(const judge::Record& record, const Subject& subject) {
+  if (!record.provenance.asked.engine.starts_with("gpu")) return "";
+  const auto driver = gpu::OpenDriver();
+  if (driver) return "";
+  return fmt::format(
+      "this needs a GPU ({}); to judge the kernel without one: cupel check {} --task {}{} "
+      "--device emu",
+      driver.error().message, subject.kernel.string(), record.task,
+      record.direction == "backward" ? " --backward" : "");
+}
+
+/// The verdict as JSON, with the record's task name and seed origin. These may differ; the task was
+/// already checked by its hash.
+Json Comparable(judge::Verdict verdict, const judge::Record& record) {
+  verdict.task = record.task;
+  verdict.seed_origin = record.seed_origin;
+  return judge::ToJson(verdict);
+}
+
+/// Whether all checks that decide are the same.
+bool AreSame(const std::vector<RecordCheck>& checks) {
+  return std::all_of(checks.begin(), checks.end(),
+                     [](const RecordCheck& check) { return check.IsSame() || !check.decides; });
+}
+
+}  // namespace
+
+bool Verification::Holds() const {
+  return !repeated.empty() && differences.empty() && AreSame(checks);
+}
+
+bool Verification::IsNotRepeated() const { return !why_not_repeated.empty() && AreSame(checks); }
+
+Result<Verification> Verify(const VerifyOptions& options, const fs::path& file_of_record,
+                            Events& events) {
+  TRY_ASSIGN(const Subject subject, FindSubject(options, file_of_record));
+  const judge::Record& record = subject.record;
+  Verification result;
+  result.record = file_of_record.string();
+  result.verdict = record.verdict;
+  result.kernel = subject.kernel.string();
+  result.task = record.task + " " + record.direction;
+  TRY_ASSIGN(result.checks, CheckEvidence(subject));
+  // For another kernel or task, repeating the verdict makes no sense.
+  const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
+  if (same(2) && same(3)) result.why_not_repeated = WhatIsMissing(record, subject);
+  if (same(2) && same(3) && result.why_not_repeated.empty()) {
+    TRY_ASSIGN(const judge::Verdict again, Repeat(options, subject, events));
+    for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
+    result.repeated = judge::Name(again.decision);
+    result.exactly = record.provenance.asked.engine == "emu";
+    result.differences =
+        judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
+  }
+  return result;
+}
+
+Json ToJson(const Verification& result) {
+  Json json{{"schema", "cupel.verification/1"}, {"record", result.record},
+            {"holds", result.Holds()},          {"verdict", result.verdict},
+            {"kernel", result.kernel},          {"task", result.task},
+            {"checks", Json::array()},          {"repeated", result.repeated},
+            {"exactly", result.exactly},        {"not_repeated", result.why_not_repeated},
+            {"differences", Json::array()}};
+  for (const RecordCheck& check : result.checks) {
+    json["checks"].push_back(Json{{"name", check.name},
+                                  {"same", check.IsSame()},
+                                  {"decides", check.decides},
+                                  {"then", check.then},
+                                  {"now", check.now}});
+  }
+  for (const judge::Difference& difference : result.differences) {
+    json["differences"].push_back(
+        Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
+  }
+  return json;
+}
+
+void Verifications::Add(const std::string& record, const Result<Verification>& result) {
+  if (!result) {
+    ++failed_;
+    records_.push_back(Json{{"record", record},
+                            {"holds", false},
+                            {"error", result.error().message},
+                            {"remedy", result.error().remedy}});
+    return;
+  }
+  ++(result->Holds() ? verified_ : result->IsNotRepeated() ? not_repeated_ : contradicted_);
+  records_.push_back(app::ToJson(*result));
+}
+
+Json Verifications::ToJson() const {
+  return {{"schema", "cupel.verifications/1"},
+          {"holds", contradicted_ + not_repeated_ + failed_ == 0},
+          {"verified", verified_},
+          {"contradicted", contradicted_},
+          {"not_repeated", not_repeated_},
+          {"failed", failed_},
+          {"records", records_}};
+}
+
+}  // namespace cupel::app

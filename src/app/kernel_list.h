@@ -1,0 +1,26 @@
+// Reads a list of kernels and their tasks: a file with one line of JSON for each kernel,
+// {"kernel": "k.cu", "task": "mnist_linear", "backward": false}.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "task/task.h"
+
+namespace cupel::app {
+
+struct ListedKernel {
+  std::filesystem::path kernel;
+  std::string task;  // a name under tasks/, a folder, or a .py file
+  task::Direction direction = task::Direction::kForward;
+};
+
+/// Calls `take` for every line, in order. The first Error, also one from `take`, stops the reading.
+/// It names the line.
+Status ReadKernelList(const std::filesystem::path& list,
+                      const std::function<Status(const ListedKernel& kernel)>& take);
+
+}  // namespace cupel::app

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/measure/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "app/candidate.h"
+#include "app/ceilings.h"
+#include "app/lanes.h"
+#include "app/session.h"
+#include "base/version.h"
+#include "os/fd.h"
+#include "report/bench_parts.h"
+
+namespace cupel::app {
+namespace {
+
+/// Display names. Kernels with the same file name also get their folder's name, then a number.
+std::vector<std::string> NamesOf(const std::vector<std::filesystem::path>& kernels) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const auto& kernel : kernels) {
+    std::string name = kernel.filename().string();
+    const bool alone = std::count_if(kernels.begin(), kernels.end(), [&](const auto& other) {
+                         return other.filename() == kernel.filename();
+                       }) == 1;
+    if (!alone) name = (kernel.parent_path().filename() / kernel.filename()).string();
+    for (int copy = 2; taken.count(name) > 0; ++copy) {
+      name = fmt::format("{} ({})", kernel.filename().string(), copy);
+    }
+    taken.insert(name);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+class BenchRun {
+ public:
+  BenchRun(const BenchOptions& options, Events& events) : options_(options), events_(events) {
+    if (options_.common.device == "auto") options_.common.device = "gpu";
+  }
+
+  Result<BenchReport> Run() {
+    if (options_.common.device == "emu") {
+      return Fail(
+          ErrorCode::kUnsupported, "unsupported: the emulator estimates times, it does not measure",
+          "use --device gpu on a machine with an NVIDIA GPU, or cupel profile --device emu");
+    }
+    TRY_ASSIGN(task::Task task, LoadTarget(options_.target, options_.common));
+    task_.emplace(std::move(task));
+    TRY_ASSIGN(const auto kinds, BaselinesOf(options_.baselines));
+    // The compilers and the GPU workers start in parallel.
+    auto building = std::async(std::launch::async, [this] { return BuildAll(); });
+    TRY(OpenGpus());
+    timing_.baselines = kinds;
+    timing_.sets = options_.sets;
+    timing_.energy_seconds = options_.energy ? kEnergySeconds : 0;
+    timing_.measure.most = options_.rounds;
+    timing_.measure.least = std::min(timing_.measure.least, options_.rounds);
+    events_.Show(assay::Progress{"measuring the GPU's ceilings", 0, 0});
+    TRY_ASSIGN(timing_.ceilings, CeilingsOf(lanes_[0]->engine()));
+    report_.gpu = timing_.ceilings.gpu;
+    report_.ceilings = timing_.ceilings;
+    report_.task = task_->name;
+    report_.direction = task::Name(DirectionOf(options_.target));
+    TRY(building.get());
+    TRY(JudgeAll());
+    TRY(TimeAll());
+    TRY(CacheBaselines());
+    return std::move(report_);
+  }
+
+ private:
+  static constexpr double kEnergySeconds = 0.5;
+
+  Status OpenGpus() {
+    auto lanes = OpenLanes(options_.common, options_.compile, events_);
+    if (lanes) {
+      lanes_ = std::move(*lanes);
+      return {};
+    }
+    Error error = lanes.error();
+    // Do not suggest the emulator: bench needs a GPU.
+    if (error.remedy.find("--device emu") != std::string::npos) {
+      error.remedy = "bench needs an NVIDIA GPU; cupel profile --device emu estimates without one";
+    }
+    return tl::unexpected<Error>(std::move(error));
+  }
+
+  Status BuildAll() {
+    candidates_.resize(options_.kernels.size());
+    const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
+    return ForEachOnLanes(
+        std::min(compilers, candidates_.size()), candidates_.size(),
+        [&](size_t, size_t i) -> Status {
+          TRY_ASSIGN(candidates_[i],
+                     BuildCandidate(options_.kernels[i], *task_, DirectionOf(options_.target),
+                                    options_.common, options_.compile, events_));
+          return {};
+        });
+  }
+
+  Status JudgeAll() {
+    const std::vector<std::string> names = NamesOf(options_.kernels);
+    report_.kernels.resize(names.size());
+    return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
+      const assay::Question question = QuestionOf(*task_, options_.target, options_.common);
+      TRY_ASSIGN(assay::Judged judged, lanes_[lane]->assay().Judge(candidates_[i], question));
+      report_.kernels[i] = {names[i], std::move(judged.verdict)};
+      return {};
+    });
+  }
+
+  /// Whether the kernel passed this setting. A kernel that was not accepted counts only if its
+  /// rejection comes from a failed setting.
+  static bool IsRight(const judge::Verdict& verdict, const std::string& id) {
+    bool right = false, some_failed = false;
+    for (const judge::SettingReport& setting : verdict.settings) {
+      if (setting.id == id) right = setting.status == "passed";
+      some_failed = some_failed || setting.status == "failed";
+    }
+    return right && (some_failed || verdict.decision == judge::Decision::kAccepted);
+  }
+
+  std::vector<assay::KernelToTime> RightAt(const std::string& id) const {
+    std::vector<assay::KernelToTime> kernels;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const auto* image = std::get_if<build::Image>(&candidates_[i].built);
+      if (image == nullptr || !IsRight(report_.kernels[i].verdict, id)) continue;
+      kernels.push_back({report_.kernels[i].name, image});
+    }
+    return kernels;
+  }
+
+  /// Times each setting on one GPU, together with its baselines. Only times that were measured side
+  /// by side are comparable.
+  Status TimeAll() {
+    const assay::Question question = QuestionOf(*task_, options_.target, options_.common);
+    std::vector<const task::Setting*> settings;
+    for (const task::Setting* setting : assay::Chosen(question)) {
+      if (!setting->derived.empty()) continue;  // the task does not list these sizes
+      if (!RightAt(setting->id).empty()) settings.push_back(setting);
+    }
+    report_.settings.resize(settings.size());
+    torch_.resize(lanes_.size());
+    return ForEachOnLanes(lanes_.size(), settings.size(), [&](size_t lane, size_t i) -> Status {
+      assay::BenchOptions options = timing_;
+      if (!options.baselines.empty() && !torch_[lane]) {
+        TRY_ASSIGN(torch_[lane], lanes_[lane]->StartBaselines());
+        const std::lock_guard lock(mutex_);
+        report_.torch = torch_[lane]->torch_version();
+      }
+      options.torch = torch_[lane].get();
+      TRY_ASSIGN(
+          report_.settings[i],
+          assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
+                             RightAt(settings[i]->id), options, [&](const std::string& stage) {
+                               events_.Show(assay::Progress{settings[i]->id + " " + stage, 0, 0});
+                             }));
+      return {};
+    });
+  }
+
+  /// Caches the baselines that were measured now, and reads the others from the cache.
+  Status CacheBaselines() {
+    TRY_ASSIGN(const auto cache_folder, os::CacheDir());
+    const oracle::BaselineCache cache(cache_folder);
+    const task::Direction direction = DirectionOf(options_.target);
+    for (const assay::SettingTimes& times : report_.settings) {
+      const auto& settings = task_->SettingsOf(direction);
+      const auto setting = std::find_if(settings.begin(), settings.end(),
+                                        [&](const task::Setting& s) { return s.id == times.id; });
+      if (setting == settings.end()) continue;
+      for (const oracle::BaselineKind kind :
+           {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
+            oracle::BaselineKind::kMaxAutotune}) {
+        const std::string name = oracle::Name(kind);
+        const auto key =
+            oracle::KeyOf(*task_, direction, *setting, kind, report_.gpu, times.torch_version);
+        const auto timing =
+            std::find_if(times.timings.begin(), times.timings.end(),
+                         [&](const assay::Timing& t) { return t.is_baseline && t.name == name; });
+        if (timing == times.timings.end()) {
+          if (auto medians = cache.Load(key)) {
+            report_.cached_baselines.push_back({times.id, name, std::move(*medians)});
+          }
+          continue;
+        }
+        if (timing->refused || timing->samples.cold.empty()) continue;
+        oracle::BaselineMedians medians;
+        medians.cold_us = timing->median.estimate;
+        medians.warm_us = timing->warm_us;
+        medians.host_us = timing->host_us;
+        medians.samples = static_cast<int64_t>(timing->samples.cold.size());
+        medians.how = timing->how;
+        TRY(cache.Store(key, medians));
+      }
+    }
+    return {};
+  }
+
+  BenchOptions options_;
+  Events& events_;
+  std::optional<task::Task> task_;
+  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // one for each lane
+  std::mutex mutex_;                                       // of report_.torch
+  std::vector<assay::Candidate> candidates_;
+  assay::BenchOptions timing_;
+  BenchReport report_;
+};
+
+}  // namespace
+
+Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) {
+  constexpr oracle::BaselineKind kAll[] = {
+      oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
+      oracle::BaselineKind::kMaxAutotune, oracle::BaselineKind::kProbe};
+  std::vector<oracle::BaselineKind> kinds;
+  if (names == "none") return kinds;
+  std::string rest = names;
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string name = rest.substr(0, comma);
+    rest.erase(0, comma + 1);
+    bool known = false;
+    for (const oracle::BaselineKind kind : kAll) {
+      if (name != oracle::Name(kind)) continue;
+      // A baseline that is named twice is timed once.
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+      known = true;
+    }
+    if (!known) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown baseline {}", name),
+                  "choose from eager, compile, max-autotune, or none");
+    }
+  }
+  return kinds;
+}
+
+Json ToJson(const BenchReport& report) {
+  Json kernels = Json::array();
+  for (const BenchedKernel& kernel : report.kernels) {
+    kernels.push_back({{"name", kernel.name}, {"verdict", judge::ToJson(kernel.verdict)}});
+  }
+  Json settings = Json::array();
+  for (const assay::SettingTimes& setting : report.settings)
+    settings.push_back(assay::ToJson(setting));
+  Json cached = Json::array();
+  for (const CachedBaseline& item : report.cached_baselines) {
+    cached.push_back({{"setting", item.setting},
+                      {"name", item.name},
+                      {"us", item.medians.cold_us},
+                      {"taken_at", item.medians.taken_at}});
+  }
+  return {{"schema", "cupel.bench/1"},
+          {"cupel", kVersion},
+          {"task", report.task},
+          {"direction", report.direction},
+          {"gpu", report.gpu},
+          {"torch", report.torch},
+          {"ceilings", engine::ToJson(report.ceilings)},
+          {"kernels", kernels},
+          {"settings", settings},
+          {"remembered_baselines", cached},
+          {"geometric_means", report::MeansOf(settings)}};
+}
+
+Result<BenchReport> Bench(const BenchOptions& options, Events& events) {
+  return BenchRun(options, events).Run();
+}
+
+}  // namespace cupel::app

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/measure/stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "app/candidate.h"
+#include "app/ceilings.h"
+#include "app/kernel_list.h"
+#include "app/lanes.h"
+#include "assay/stream.h"
+#include "base/clock.h"
+
+namespace cupel::app {
+namespace {
+
+Json ErrorJson(const Error& error) {
+  return {{"message", error.message}, {"remedy", error.remedy}};
+}
+
+/// The seconds of each stage of judging. The seconds of timing are with the times.
+Json StageSeconds(const judge::Verdict& verdict) {
+  double oracle = 0, record = 0, engine = 0, judge = 0;
+  for (const judge::SettingReport& setting : verdict.settings) {
+    oracle += setting.oracle_seconds;
+    record += setting.record_seconds;
+    engine += setting.engine_seconds;
+    judge += setting.judge_seconds;
+  }
+  return {{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
+}
+
+class StreamRun {
+ public:
+  StreamRun(const StreamOptions& options, Events& events, const OnStreamed& streamed)
+      : options_(options), events_(events), streamed_(streamed) {}
+
+  Result<StreamReport> Run() {
+    TRY(ReadList());
+    TRY_ASSIGN(lanes_, OpenLanes(options_.common, options_.compile, ignored_));
+    TRY(PrepareLanes());
+    TRY(OpenOutput());
+    const auto start = std::chrono::steady_clock::now();
+    const int builders = static_cast<int>(std::thread::hardware_concurrency());
+    TRY(assay::RunStream(
+        jobs_, assay_lanes_, builders,
+        [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); }));
+    if (write_error_) return tl::unexpected<Error>(*write_error_);
+    report_.lanes = lanes_.size();
+    report_.seconds = SecondsSince(start);
+    return std::move(report_);
+  }
+
+ private:
+  Status ReadList() {
+    TRY_ASSIGN(distributions_, DistributionsOf(options_.distributions));
+    TRY(ReadKernelList(options_.list, [this](const ListedKernel& listed) { return Add(listed); }));
+    if (!jobs_.empty()) return {};
+    return Fail(ErrorCode::kInvalidArgument, options_.list.string() + " names no kernel",
+                "write one line of JSON for each kernel: {\"kernel\": \"k.cu\", \"task\": "
+                "\"mnist_linear\"}");
+  }
+
+  Status Add(const ListedKernel& listed) {
+    Target target;
+    target.settings = options_.settings;
+    target.trials = options_.trials;
+    target.task = listed.task;
+    target.backward = listed.direction == task::Direction::kBackward;
+    const std::string key = fmt::format("{}\n{}", target.task, target.backward);
+    auto known = tasks_.find(key);
+    if (known == tasks_.end()) {
+      TRY_ASSIGN(task::Task task, LoadTarget(target, options_.common));
+      known = tasks_.emplace(key, std::move(task)).first;
+    }
+    const task::Task& task = known->second;
+    assay::Job job;
+    job.kernel = listed.kernel;
+    job.question = QuestionOf(task, target, options_.common);
+    job.question.distributions = distributions_;
+    job.question.shadows = options_.shadow;
+    job.build = [this, listed, &task] {
+      return BuildCandidate(listed.kernel, task, listed.direction, options_.common,
+                            options_.compile, events_);
+    };
+    jobs_.push_back(std::move(job));
+    return {};
+  }
+
+  Status PrepareLanes() {
+    const bool timed = lanes_[0]->engine().Name() == "gpu";
+    bench_.resize(lanes_.size());
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      assay::Lane lane;
+      lane.assay = &lanes_[i]->assay();
+      lane.parts = &lanes_[i]->parts();
+      lane.name = fmt::format("{} {}", lanes_[i]->engine().Device().full_name, i);
+      if (timed) {
+        TRY_ASSIGN(bench_[i].ceilings, CeilingsOf(lanes_[i]->engine()));
+        lane.bench = &bench_[i];
+      }
+      assay_lanes_.push_back(std::move(lane));
+    }
+    return {};
+  }
+
+  Status OpenOutput() {
+    if (options_.output.empty()) return {};
+    output_.reset(std::fopen(options_.output.c_str(), "we"));
+    if (output_ != nullptr) return {};
+    return Fail(ErrorCode::kIo, "cannot write " + options_.output.string(),
+                "choose another file with --output");
+  }
+
+  void Take(size_t index, Result<assay::JobResult> result) {
+    const assay::Job& job = jobs_[index];
+    Json json{{"schema", "cupel.stream/1"},
+              {"kernel", job.kernel.string()},
+              {"task", job.question.task->name},
+              {"direction", std::string(task::Name(job.question.direction))}};
+    std::string verdict = "error", detail;
+    if (result) {
+      const judge::Verdict& judged = result->judged.verdict;
+      verdict = judge::Name(judged.decision);
+      json["reasons"] = Json::array();
+      for (const judge::Reason& reason : judged.reasons) {
+        json["reasons"].push_back({{"code", reason.code}, {"message", reason.message}});
+      }
+      if (!judged.reasons.empty()) detail = judged.reasons.front().code;
+      json["settings"] = Json::array();
+      for (const judge::SettingReport& setting : judged.settings) {
+        json["settings"].push_back({{"id", setting.id}, {"status", setting.status}});
+      }
+      json["times"] = Json::array();
+      for (const assay::SettingTimes& times : result->times) {
+        Json brief = assay::ToJson(times);
+        for (Json& timing : brief["timings"]) timing.erase("samples_us");
+        json["times"].push_back(std::move(brief));
+        for (const assay::Timing& timing : times.timings) {
+          if (timing.refused) {
+            verdict = "rejected";
+            detail = timing.refused->code;
+          } else {
+            detail +=
+                fmt::format("{}{:.2f} us", detail.empty() ? "" : ", ", timing.median.estimate);
+          }
+        }
+      }
+      json["seconds"] = result->seconds;
+      json["stage_seconds"] = StageSeconds(judged);
+      json["lane"] = result->lane;
+    } else {
+      json["error"] = ErrorJson(result.error());
+      detail = result.error().message;
+    }
+    json["verdict"] = verdict;
+    ++report_.counts[verdict];
+    ++report_.candidates;
+    Write(json);
+    streamed_({job.kernel, job.question.task->name, verdict, detail});
+    events_.Show(assay::Progress{
+        fmt::format("{} of {} candidates", report_.candidates, jobs_.size()), 0, 0});
+  }
+
+  void Write(const Json& json) {
+    if (output_ == nullptr || write_error_) return;
+    const std::string line = DumpJson(json) + "\n";
+    if (std::fwrite(line.data(), 1, line.size(), output_.get()) == line.size() &&
+        std::fflush(output_.get()) == 0) {
+      return;
+    }
+    write_error_ = Error{ErrorCode::kIo, "cannot write to " + options_.output.string(),
+                         "check the free space on the disk"};
+  }
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  const StreamOptions& options_;
+  Events& events_;
+  const OnStreamed& streamed_;
+  Events ignored_;                           // the steps of the lanes
+  std::map<std::string, task::Task> tasks_;  // a map, because jobs keep pointers to tasks
+  std::vector<task::Distribution> distributions_;
+  std::vector<assay::Job> jobs_;
+  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<assay::BenchOptions> bench_;
+  std::vector<assay::Lane> assay_lanes_;
+  std::unique_ptr<std::FILE, Close> output_;
+  std::optional<Error> write_error_;
+  StreamReport report_;
+};
+
+}  // namespace
+
+Result<StreamReport> Stream(const StreamOptions& options, Events& events,
+                            const OnStreamed& streamed) {
+  return StreamRun(options, events, streamed).Run();
+}
+
+}  // namespace cupel::app

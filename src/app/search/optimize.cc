@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/search/optimize.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "app/candidate.h"
+#include "app/profile/profile_call.h"
+#include "app/search/evolve_run.h"
+#include "app/search/optimize_config.h"
+#include "app/search/run.h"
+#include "app/search/run_summary.h"
+#include "app/session.h"
+#include "archive/archive.h"
+#include "build/build.h"
+#include "evolve/conversations.h"
+#include "evolve/evaluator.h"
+#include "evolve/objective.h"
+#include "evolve/operation.h"
+#include "evolve/tuning.h"
+#include "os/fd.h"
+#include "review/calibration.h"
+
+namespace cupel::app {
+namespace {
+
+/// The source of the starting kernel; empty if models should write it. A Python answer also adds
+/// its flags to the options.
+Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& task,
+                                   Events& events) {
+  std::filesystem::path kernel = options.kernel;
+  if (kernel.empty() && !options.translate) {
+    kernel = task.baseline[static_cast<int>(DirectionOf(options.target))];
+  }
+  if (kernel.empty() && !options.search.models.specs.empty()) return std::string();
+  if (kernel.empty()) {
+    return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
+                "give a kernel to start from with --kernel FILE, or let a model write one with "
+                "--model SPEC");
+  }
+  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(options.target),
+                                                     options.common, options.compile, events));
+  return os::ReadFile(file.path, build::kMaxSourceBytes);
+}
+
+/// Fills `options` with the configuration and seed of the recorded run.
+Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeOptions& options) {
+  TRY_ASSIGN(const archive::Archive archive,
+             archive::Archive::Open(std::filesystem::path(options.replay) / kRunFile,
+                                    archive::Access::kReadOnly));
+  TRY_ASSIGN(const archive::RunInfo info, archive.Run());
+  TRY_ASSIGN(const Json config, ParseJson(info.config, "configuration of the run"));
+  TRY_ASSIGN(StoredRun stored, FromJson(config, options));
+  Recording recording;
+  TRY_ASSIGN(recording.exchanges, evolve::RecordedExchanges(archive));
+  TRY_ASSIGN(const auto events, archive.Events());
+  for (const archive::Event& event : events) {
+    if (event.kind != "generation") continue;
+    TRY_ASSIGN(const Json detail, ParseJson(event.detail, "an event of the run"));
+    TRY_ASSIGN(const int64_t number, JsonInt(detail, "generation", "an event of the run"));
+    TRY_ASSIGN(recording.reading[static_cast<int>(number)],
+               JsonBool(detail, "reads", "an event of the run"));
+  }
+  TRY_ASSIGN(const bool user_seed, JsonBool(config, "user_seed", "configuration of the run"));
+  const bool evolves = !options.search.models.specs.empty();
+  if (!evolves && !user_seed) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a run without models can be replayed only if it was started with --seed",
+                "start a new run with --seed");
+  }
+  options.common.seed = info.seed;
+  return std::pair{std::move(stored), std::move(recording)};
+}
+
+/// Writes the best kernel and the page into the run's folder.
+Status Conclude(const OpenRun& run, OptimizeReport& report) {
+  report.folder = run.folder;
+  TRY_ASSIGN(report.summary, Summarise(run.archive));
+  const RunSummary& summary = report.summary;
+  if (summary.best) {
+    TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
+  }
+  return os::WriteFileAtomically(run.folder / kReportFile, summary.html);
+}
+
+/// Prepares what a new run stores.
+Result<StoredRun> Prepare(const OptimizeOptions& options, std::string start, const task::Task& task,
+                          Session& session) {
+  StoredRun stored;
+  stored.start = std::move(start);
+  if (options.search.models.specs.empty()) return stored;
+  TRY_ASSIGN(const evolve::Operation operation,
+             evolve::Describe(task, DirectionOf(options.target), session.oracle(),
+                              session.engine().Device()));
+  stored.operation = Text(operation);
+  if (!options.search.calibration.empty()) {
+    TRY_ASSIGN(stored.review, review::ReadCalibration(options.search.calibration));
+  }
+  return stored;
+}
+
+}  // namespace
+
+Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
+                                const OnRunStarted& started) {
+  OptimizeOptions options = given;
+  std::optional<OpenRun> run;
+  std::optional<StoredRun> stored;
+  std::optional<Recording> recording;
+  if (!options.resume.empty()) {
+    TRY_ASSIGN(run, ResumeRun(options.resume));
+    TRY_ASSIGN(const Json config, ParseJson(run->info.config, kRunConfig));
+    TRY_ASSIGN(stored, FromJson(config, options));
+  } else if (!options.replay.empty()) {
+    TRY_ASSIGN(auto read, ReadRecording(options));
+    stored = std::move(read.first);
+    recording = std::move(read.second);
+  }
+  TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
+  if (run) TRY(CheckTask(*run, task, DirectionOf(options.target)));
+  std::string start;
+  if (!stored) {
+    TRY_ASSIGN(start, StartingKernel(options, task, events));
+  }
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events, true));
+  TRY_ASSIGN(const auto objective, MakeObjective(options.objective, *session, events));
+  if (!stored) {
+    TRY_ASSIGN(stored, Prepare(options, std::move(start), task, *session));
+  }
+  if (!run) {
+    TRY_ASSIGN(run, StartRun(options.run, task, DirectionOf(options.target), options.common,
+                             ToJson(options, *stored)));
+  }
+  const engine::Engine& engine = session->engine();
+  started({run->folder, task.name, options.objective, options.common.model,
+           engine.Name() == "gpu" ? engine.Device().full_name : std::string()});
+
+  const bool evolves = !options.search.models.specs.empty();
+  evolve::EvaluatorOptions evaluating;
+  evaluating.device = engine.Device();
+  evaluating.seed = run->info.seed;
+  // A run with models must be replayable, so all its cases come from the run's seed. It is secret.
+  evaluating.user_seed = run->user_seed || evolves;
+  TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
+  if (options.search.lint) {
+    evaluating.remarks = [&](const std::filesystem::path& kernel) {
+      return LinterRemarks(kernel, session->parts().build);
+    };
+  }
+  TRY_ASSIGN(const std::optional<int> gpu, GpuOf(options.common));
+  if (gpu && evolves) {
+    evaluating.profile = [&](const build::Image& image, const plan::Plan& plan,
+                             const std::string& setting) {
+      events.Show(assay::Progress{"profiling", 0, 0});
+      return ProfilePage(*session,
+                         {task, DirectionOf(options.target), run->info.seed, image, plan, setting},
+                         *gpu);
+    };
+  }
+  evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
+                              RunQuestion(task, options.target), evaluating,
+                              [&](const evolve::RunProgress& p) { events.Show(p); });
+  if (!evolves) evaluator.shown().budget = options.candidates + 1;
+  const auto result = evolves ? EvolveRun(options, *run, *stored, evaluator, objective->Kind(),
+                                          recording ? &*recording : nullptr)
+                              : evolve::Tune(run->archive, evaluator, stored->start,
+                                             {options.candidates, options.batch, run->info.seed});
+  OptimizeReport report;
+  if (!result) {
+    TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));
+    TRY(Conclude(*run, report));
+    report.status = tl::unexpected(std::move(error));
+    return report;
+  }
+  TRY(run->archive.SetStatus(archive::RunStatus::kFinished));
+  TRY(Conclude(*run, report));
+  report.end = result->end;
+  report.start_accepted = result->start_accepted;
+  return report;
+}
+
+}  // namespace cupel::app

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+
+#include "device/device.h"
+#include "emu/emulator.h"
+#include "gpu/engine.h"
+#include "gpu/gpu_lock.h"
+#include "oracle/installed.h"
+#include "os/fd.h"
+#include "task/reduced.h"
+
+namespace cupel::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> LocksFolder() {
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  return cache / "gpu";
+}
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time) {
+  if (OnEmulator(common)) {
+    TRY_ASSIGN(const device::Description device, device::Find(common.model));
+    return emu::MakeEmulator(device, {common.threads});
+  }
+  gpu::EngineOptions options;
+  TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
+  TRY_ASSIGN(options.locks, LocksFolder());
+  options.will_time = will_time;
+  return gpu::MakeGpuEngine(options);
+}
+
+/// PyTorch's threads. When the emulator judges, `threads` is for the emulator.
+int TorchThreads(const Common& common) { return OnEmulator(common) ? 0 : common.threads; }
+
+/// The oracle may also compute the truth on the GPU that judges the kernels.
+Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
+                                                   const engine::Engine& engine) {
+  const std::string& uuid = engine.Device().uuid;
+  if (uuid.empty()) return std::optional<oracle::TruthGpu>();
+  TRY_ASSIGN(const int ordinal, GpuOrdinal(common.device));
+  TRY_ASSIGN(const fs::path locks, LocksFolder());
+  return std::optional(oracle::TruthGpu{ordinal, gpu::LockFile(locks, uuid)});
+}
+
+}  // namespace
+
+Result<int> GpuOrdinal(std::string_view device) {
+  if (device == "gpu") return 0;
+  int ordinal = 0;
+  const bool numbered = device.starts_with("gpu:");
+  const std::string_view number = numbered ? device.substr(4) : std::string_view();
+  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+  if (!number.empty() && error == std::errc() && rest == number.data() + number.size()) {
+    return ordinal;
+  }
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--device {} is neither emu nor gpu[:N]{}", device,
+                  device == "gpu:all" ? " (only bench, stream and suite run use all GPUs)" : ""),
+      "use --device emu, or gpu:0");
+}
+
+Result<build::Options> CompilerOptions(const Compile& compile) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  build::Options options;
+  options.shim = data / "shim";
+  options.cache = cache / "build";
+  options.arch = compile.arch;
+  options.flags = compile.flags;
+  options.allow_weak_sandbox = compile.allow_weak_sandbox;
+  // The compiler runs in its own folder, so paths must be absolute.
+  for (const auto& root : compile.include_roots) {
+    options.include_roots.push_back(std::filesystem::absolute(root));
+  }
+  return options;
+}
+
+Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  oracle::ImportOptions options;
+  options.script = data / "src" / "oracle" / "py" / "import_task.py";
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.deadline = std::chrono::seconds(seconds);
+  options.memory = memory;
+  return options;
+}
+
+Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Compile& compile,
+                                                 Events& events, bool will_time,
+                                                 std::unique_ptr<oracle::Oracle> oracle) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+
+  std::unique_ptr<Session> session(new Session());
+  session->common_ = common;
+  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time));
+  session->oracle_ = std::move(oracle);
+  if (!session->oracle_) {
+    TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
+    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
+                                     common.python,
+                                     [&events](const std::string& stage) {
+                                       events.Show(assay::Progress{stage, 0, 0});
+                                     },
+                                     std::move(gpu), TorchThreads(common)));
+  }
+
+  assay::Parts& parts = session->parts_;
+  parts.oracle = session->oracle_.get();
+  parts.engine = session->engine_.get();
+  parts.oracle_scripts = data / "src" / "oracle" / "py";
+  TRY_ASSIGN(parts.build, CompilerOptions(compile));
+  parts.record.program = "/proc/self/exe";
+  // Recording a call takes about 60 ms. Host code that never returns must be detected within
+  // seconds.
+  parts.record.deadline = std::chrono::seconds(5);
+  parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
+  session->events_ = &events;
+  session->assay_ = std::make_unique<assay::Assay>(
+      parts, [&events](const assay::Progress& progress) { events.Show(progress); });
+  return session;
+}
+
+Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  TRY_ASSIGN(const engine::ClockKernels kernels, engine_->Kernels());
+  oracle::BaselineOptions options;
+  options.script = data / "src" / "oracle" / "py" / "baseline.py";
+  options.python = common_.python;
+  options.cache = cache / "cases";
+  TRY_ASSIGN(options.ordinal, GpuOrdinal(common_.device));
+  TRY_ASSIGN(const auto gpu, TruthGpuOf(common_, *engine_));
+  if (gpu) options.lock = gpu->lock;
+  options.threads = TorchThreads(common_);
+  options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
+                     kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
+                     kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
+                     kernels.probe_iterations};
+  options.progress = [this](const std::string& stage) {
+    events_->Show(assay::Progress{stage, 0, 0});
+  };
+  return oracle::Baselines::Start(std::move(options));
+}
+
+Result<std::optional<int>> GpuOf(const Common& common) {
+  if (OnEmulator(common)) return std::optional<int>();
+  TRY_ASSIGN(const int ordinal, GpuOrdinal(common.device));
+  return std::optional<int>(ordinal);
+}
+
+task::Direction DirectionOf(const Target& target) {
+  return target.backward ? task::Direction::kBackward : task::Direction::kForward;
+}
+
+bool OnEmulator(const Common& common) { return common.device == "emu" || common.device == "auto"; }
+
+Result<task::Task> LoadTarget(const Target& target, const Common& common) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(task::Task task, task::LoadTask(target.task, data / "tasks"));
+  const task::Direction direction = DirectionOf(target);
+  if (!task.Has(direction)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("task {} has no {} direction", task.name, task::Name(direction)),
+                fmt::format("this needs func_{0}.py and config_{0}.json in {1}",
+                            task::Name(direction), task.path.string()));
+  }
+  const bool reduced = OnEmulator(common) && !target.full_size;
+  return reduced ? task::Reduced(std::move(task)) : std::move(task);
+}
+
+std::vector<task::SettingKind> KindsOf(const Target& target) {
+  if (target.settings == "single") return {task::SettingKind::kSingle};
+  if (target.settings == "multi") return {task::SettingKind::kMulti};
+  if (target.settings == "heldout") return {task::SettingKind::kHeldout};
+  return {};
+}
+
+assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common) {
+  assay::Question question;
+  question.task = &task;
+  question.direction = DirectionOf(target);
+  question.kinds = KindsOf(target);
+  question.trials = target.trials;
+  question.seed = common.seed;
+  return question;
+}
+
+Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text) {
+  const auto others = task::OtherInputs();
+  if (text == "all") return std::vector<task::Distribution>(others.begin(), others.end());
+  std::vector<task::Distribution> chosen;
+  if (text == "none") return chosen;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string name = text.substr(at, end - at);
+    const auto known = task::DistributionNamed(name);
+    if (!known || std::find(others.begin(), others.end(), *known) == others.end()) {
+      std::string names;
+      for (const task::Distribution other : others) names += fmt::format(", {}", Name(other));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--distributions: unknown name \"{}\"", name.substr(0, 40)),
+                  "use all, none or names from" + names.substr(1));
+    }
+    chosen.push_back(*known);
+    at = end + 1;
+  }
+  return chosen;
+}
+
+}  // namespace cupel::app
