@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "device/device.h"
-#include "emu/emulator.h"
+#include "emu/exec/emulator.h"
 #include "gpu/engine.h"
 #include "gpu/gpu_lock.h"
 #include "oracle/installed.h"
