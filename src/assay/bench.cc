@@ -382,6 +382,7 @@ class SettingBench {
       }
       if (all) {
         timing.refused = judge::Reason{"below_roofline", "impossibly fast: " + what, setting_.id};
+        timing.refused->at.setting = setting_.id;
       } else {
         timing.oddities.push_back("does not depend on all of its inputs: " + what);
       }

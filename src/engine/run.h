@@ -24,9 +24,10 @@ struct Finding {
   std::string file;    // of the source line; empty if unknown
   int line = 0;
   plan::Dim3 block{0, 0, 0}, thread{0, 0, 0};
-  std::string where;    // "argument 1 (weights) + 5120 bytes, 4 past its end"; may be empty
-  std::string message;  // one sentence
-  uint64_t count = 1;   // occurrences of the same code at the same line
+  std::string where;       // "argument 1 (weights) + 5120 bytes, 4 past its end"; may be empty
+  std::string message;     // one sentence
+  uint64_t count = 1;      // occurrences of the same code at the same line
+  bool undefined = false;  // the kernel got values that are not defined
 };
 
 /// What one launch cost, summed over its blocks.

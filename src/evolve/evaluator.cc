@@ -76,8 +76,7 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   const judge::Verdict& verdict = judged.verdict;
   Json reasons = Json::array();
   for (const judge::Reason& reason : verdict.reasons) {
-    reasons.push_back(
-        {{"code", reason.code}, {"message", reason.message}, {"where", reason.where}});
+    reasons.push_back({{"code", reason.code}, {"message", reason.Text()}, {"where", reason.where}});
   }
   Json detail{{"reasons", std::move(reasons)}};
   TRY_ASSIGN(const std::string source, parts_.archive.Source(id));

@@ -49,10 +49,10 @@ std::string BaseName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-/// N of "FILE:N" for the kernel's own file.
-std::optional<int> LineOf(const std::string& where, const std::string& file) {
-  if (file.empty() || !where.starts_with(file + ":")) return std::nullopt;
-  return ParseNumber<int>(std::string_view(where).substr(file.size() + 1));
+/// The line of the kernel's own file that a reason names.
+std::optional<int> LineOf(const judge::ReasonPlace& at, const std::string& file) {
+  if (at.line <= 0 || at.file != file) return std::nullopt;
+  return at.line;
 }
 
 /// Replaces "kernel.cu:12" by "line 12": the author does not know the file name.
@@ -87,10 +87,6 @@ std::string WithoutNumbers(const std::string& text) {
   return out;
 }
 
-std::string Without(const std::string& text, std::string_view from) {
-  return text.substr(0, std::min(text.find(from), text.size()));
-}
-
 /// Describes a kind of inputs (docs/judging.md), if its name is not clear.
 std::string KindText(const std::string& kind) {
   static constexpr std::pair<std::string_view, const char*> kTexts[] = {
@@ -115,8 +111,8 @@ std::string KindText(const std::string& kind) {
   return kind + " inputs";
 }
 
-/// The place that a reason refers to.
-struct ReasonPlace {
+/// The parts of the verdict that a reason refers to.
+struct Reference {
   const judge::SettingReport* setting = nullptr;
   const judge::Comparison* comparison = nullptr;
   std::string text;  // "output 0, at batch_size=64"
@@ -126,63 +122,46 @@ std::string SizesOf(const judge::SettingReport& setting) {
   return setting.kind == "heldout" ? "other sizes" : setting.description;
 }
 
-/// The first setting with this reason; null if the reason belongs to no setting.
-const judge::SettingReport* SettingOf(const judge::Verdict& verdict, const judge::Reason& reason,
-                                      const std::string& file) {
-  const std::optional<int> line = LineOf(reason.where, file);
+Reference ReferenceOf(const judge::Verdict& verdict, const judge::Reason& reason,
+                      const std::string& file) {
+  const judge::ReasonPlace& at = reason.at;
+  Reference reference;
+  if (const std::optional<int> line = LineOf(at, file)) {
+    reference.text = fmt::format("line {}", *line);
+  }
   for (const judge::SettingReport& setting : verdict.settings) {
-    if (reason.where == setting.id || reason.where.starts_with(setting.id + " ")) return &setting;
-    for (const engine::Finding& finding : setting.findings) {
-      const bool same = line ? *line == finding.line && BaseName(finding.file) == file
-                             : reason.where == finding.kernel;
-      if (same && finding.code == reason.code) return &setting;
-    }
-    for (const judge::Reason& problem : setting.problems) {
-      if (problem.code == reason.code && problem.where == reason.where) return &setting;
-    }
+    if (setting.id == at.setting) reference.setting = &setting;
   }
-  return nullptr;
-}
-
-ReasonPlace PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason,
-                    const std::string& file) {
-  ReasonPlace place;
-  place.setting = SettingOf(verdict, reason, file);
-  if (const std::optional<int> line = LineOf(reason.where, file)) {
-    place.text = fmt::format("line {}", *line);
+  if (reference.setting == nullptr) {
+    if (reference.text.empty()) reference.text = reason.where;
+    return reference;
   }
-  if (place.setting == nullptr) {
-    if (place.text.empty()) place.text = reason.where;
-    return place;
-  }
-  const judge::SettingReport& setting = *place.setting;
   std::string kind;
-  for (size_t t = 0; t < setting.trials.size(); ++t) {
-    const judge::TrialReport& trial = setting.trials[t];
-    for (size_t o = 0; o < trial.outputs.size(); ++o) {
-      if (reason.where != judge::PlaceOf(setting, t, o)) continue;
-      place.comparison = &trial.outputs[o];
-      place.text = fmt::format("output {} of {}", o + 1, trial.outputs.size());
-      kind = trial.kind;
-    }
+  const std::vector<judge::TrialReport>& trials = reference.setting->trials;
+  if (at.trial && at.output && *at.trial < trials.size() &&
+      *at.output < trials[*at.trial].outputs.size()) {
+    const judge::TrialReport& trial = trials[*at.trial];
+    reference.comparison = &trial.outputs[*at.output];
+    reference.text = fmt::format("output {} of {}", *at.output + 1, trial.outputs.size());
+    kind = trial.kind;
   }
-  place.text += fmt::format("{}at {}", place.text.empty() ? "" : ", ", SizesOf(setting));
-  if (!kind.empty()) place.text += fmt::format(" ({})", KindText(kind));
-  return place;
+  reference.text +=
+      fmt::format("{}at {}", reference.text.empty() ? "" : ", ", SizesOf(*reference.setting));
+  if (!kind.empty()) reference.text += fmt::format(" ({})", KindText(kind));
+  return reference;
 }
 
 std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reason,
                        const std::string& file, const SourceLines& lines) {
-  const ReasonPlace place = PlaceOf(verdict, reason, file);
+  const Reference place = ReferenceOf(verdict, reason, file);
   const bool hidden = place.setting != nullptr && place.setting->kind == "heldout";
-  // Cut the list of other settings and their sizes: the first setting is enough.
-  std::string message = Without(Without(reason.message, "; also in "), "; at sizes derived from");
-  message = WithoutFile(Printable(message), file);
+  // The list of other settings and their sizes is left out: the first setting is enough.
+  std::string message = WithoutFile(Printable(reason.message), file);
   if (hidden) message = WithoutNumbers(message);
   std::string text =
       fmt::format("- {}{}{}: {}\n", Printable(reason.code), place.text.empty() ? "" : ", ",
                   Printable(place.text), Fit(message, kMostMessage));
-  if (const std::optional<int> line = LineOf(reason.where, file)) text += lines.Quoted(*line);
+  if (const std::optional<int> line = LineOf(reason.at, file)) text += lines.Quoted(*line);
   if (place.comparison == nullptr || hidden) return text;
   const auto& wrong = place.comparison->first_wrong;
   for (size_t i = 0; i < std::min(kMostValues, wrong.size()); ++i) {

@@ -56,8 +56,10 @@ TEST(Lessons, QuotesTheLineOfAFinding) {
   judge::Verdict verdict = Rejected();
   verdict.reasons = {{"out_of_bounds",
                       "writes 4 bytes past the end (output 0 + 128 bytes); block (0, 0, 0), thread "
-                      "(31, 0, 0), first used at candidate.cu:2; also in multi-1, multi-2",
-                      "candidate.cu:3"}};
+                      "(31, 0, 0), first used at candidate.cu:2",
+                      "candidate.cu:3",
+                      {"single-0", {}, {}, "candidate.cu", 3},
+                      "also in multi-1, multi-2"}};
   engine::Finding finding;
   finding.code = "out_of_bounds";
   finding.file = "candidate.cu";
@@ -76,8 +78,11 @@ TEST(Lessons, ShowsTheFirstValuesAtListedSizes) {
   judge::Verdict verdict = Rejected();
   verdict.settings = {Setting("single-0", "single", "batch_size=64")};
   verdict.settings[0].trials = {WrongTrial(""), WrongTrial("extremes")};
-  verdict.reasons = {{"wrong_result", verdict.settings[0].trials[1].outputs[1].message,
-                      "single-0 trial 1 (extremes) output 1"}};
+  verdict.reasons = {{"wrong_result",
+                      verdict.settings[0].trials[1].outputs[1].message,
+                      "single-0 trial 1 (extremes) output 1",
+                      {"single-0", 1, 1, "", 0},
+                      ""}};
   const std::string text = Lessons(verdict, kFailing);
   EXPECT_THAT(text, HasSubstr("output 2 of 2, at batch_size=64 (a few elements are a thousand "
                               "times larger): 7 of 231 elements are wrong: column 32 of 33\n"
@@ -97,13 +102,16 @@ TEST(Lessons, HidesHeldOutSizes) {
   finding.file = "candidate.cu";
   finding.line = 3;
   verdict.settings[0].findings = {finding};
-  verdict.reasons = {
-      {"out_of_bounds",
-       "reads 4 bytes, 92 past the end of 924 (see candidate.cu:12); at sizes derived from "
-       "the task's first setting (batch_size=7)",
-       "candidate.cu:3"},
-      {"wrong_result", verdict.settings[0].trials[0].outputs[1].message,
-       "heldout-2 trial 0 output 1"}};
+  verdict.reasons = {{"out_of_bounds",
+                      "reads 4 bytes, 92 past the end of 924 (see candidate.cu:12)",
+                      "candidate.cu:3",
+                      {"heldout-2", {}, {}, "candidate.cu", 3},
+                      "at sizes derived from the task's first setting (batch_size=7)"},
+                     {"wrong_result",
+                      verdict.settings[0].trials[0].outputs[1].message,
+                      "heldout-2 trial 0 output 1",
+                      {"heldout-2", 0, 1, "", 0},
+                      ""}};
   const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
             "The judge rejected it:\n"

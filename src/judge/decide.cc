@@ -18,6 +18,12 @@ constexpr size_t kMaxReasons = 20;
 constexpr size_t kMaxNamed = 4;  // settings listed after "also in"
 constexpr size_t kMaxWhy = 300;
 
+void AddFurther(Reason& reason, const std::string& text) {
+  if (text.empty()) return;
+  if (!reason.further.empty()) reason.further += "; ";
+  reason.further += text;
+}
+
 /// Merges equal reasons, in the order in which they first appeared.
 class Collector {
  public:
@@ -34,8 +40,9 @@ class Collector {
 
   void MoveTo(std::vector<Reason>& reasons) {
     for (Entry& entry : entries_) {
-      if (std::string also = Also(entry); !also.empty())
-        entry.reason.message += "; also in " + also;
+      if (const std::string also = Also(entry); !also.empty()) {
+        AddFurther(entry.reason, "also in " + also);
+      }
       reasons.push_back(std::move(entry.reason));
     }
   }
@@ -68,10 +75,17 @@ class Collector {
   std::vector<Entry> entries_;
 };
 
-std::string LineOf(const engine::Finding& finding) {
-  if (finding.file.empty()) return finding.kernel;
-  const std::string name = std::filesystem::path(finding.file).filename().string();
-  return finding.line > 0 ? fmt::format("{}:{}", name, finding.line) : name;
+ReasonPlace PlaceOf(const engine::Finding& finding, const SettingReport& setting) {
+  ReasonPlace place;
+  place.setting = setting.id;
+  place.file = std::filesystem::path(finding.file).filename().string();
+  if (!place.file.empty()) place.line = finding.line;
+  return place;
+}
+
+std::string LineOf(const engine::Finding& finding, const ReasonPlace& place) {
+  if (place.file.empty()) return finding.kernel;
+  return place.line > 0 ? fmt::format("{}:{}", place.file, place.line) : place.file;
 }
 
 std::string Text(const engine::Finding& finding) {
@@ -101,7 +115,7 @@ bool IsCause(const engine::Finding& finding) {
       "missing_syncwarp",     "shared_race",          "global_race"};
   // A mask that omits executing lanes still gives them their values.
   if (finding.code == "shuffle_inactive_lane") {
-    return finding.message.find("undefined") != std::string::npos;
+    return finding.undefined;
   }
   return std::find(std::begin(kCauses), std::end(kCauses), finding.code) != std::end(kCauses);
 }
@@ -116,7 +130,7 @@ bool HasWrongOutputs(const SettingReport& setting) {
 /// The task does not list derived sizes, so the reason must say where the size came from.
 std::string SizeText(const SettingReport& setting) {
   if (setting.derived.empty()) return "";
-  return fmt::format("; at sizes derived from the task's first setting ({})", setting.derived);
+  return fmt::format("at sizes derived from the task's first setting ({})", setting.derived);
 }
 
 bool CollectTrials(const SettingReport& setting, Collected& all) {
@@ -130,7 +144,11 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       explained = failed = true;
       all.broken_case |= c.code == "broken_case";
       all.comparisons.Add(fmt::format("{}/{}/{}", c.code, c.pattern, o),
-                          {c.code, c.message + SizeText(setting), PlaceOf(setting, t, o)},
+                          {c.code,
+                           c.message,
+                           PlaceText(setting, t, o),
+                           {setting.id, t, o, "", 0},
+                           SizeText(setting)},
                           setting.id, true);
     }
     if (trial.ok || explained) continue;
@@ -140,10 +158,13 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
         setting.findings.begin(), setting.findings.end(),
         [](const engine::Finding& f) { return f.severity == engine::Severity::kError; });
     if (!found && setting.problems.empty()) {
-      all.problems.Add(
-          "trial_failed",
-          {"trial_failed", "a trial did not complete", fmt::format("{} trial {}", setting.id, t)},
-          setting.id, true);
+      all.problems.Add("trial_failed",
+                       {"trial_failed",
+                        "a trial did not complete",
+                        fmt::format("{} trial {}", setting.id, t),
+                        {setting.id, t, std::nullopt, "", 0},
+                        ""},
+                       setting.id, true);
     }
   }
   return failed;
@@ -154,13 +175,15 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
   bool failed = !setting.problems.empty();
   for (Reason problem : setting.problems) {
     const std::string key = problem.code + "/" + problem.message + "/" + problem.where;
-    problem.message += SizeText(setting);
+    AddFurther(problem, SizeText(setting));
     if (problem.where.empty()) problem.where = setting.id;
+    problem.at.setting = setting.id;
     all.problems.Add(key, std::move(problem), setting.id);
   }
   const bool wrong = HasWrongOutputs(setting);
   for (const engine::Finding& finding : setting.findings) {
-    const std::string where = LineOf(finding);
+    const ReasonPlace place = PlaceOf(finding, setting);
+    const std::string where = LineOf(finding, place);
     if (finding.severity == engine::Severity::kWarning && !(wrong && IsCause(finding))) {
       if (all.warned.insert(fmt::format("{}/{}/{}", finding.code, finding.kernel, where)).second) {
         verdict.notes.push_back(
@@ -170,7 +193,7 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
     }
     failed = true;
     all.findings.Add(fmt::format("{}/{}/{}", finding.code, finding.kernel, where),
-                     {finding.code, Text(finding) + SizeText(setting), where}, setting.id);
+                     {finding.code, Text(finding), where, place, SizeText(setting)}, setting.id);
   }
   return CollectTrials(setting, all) || failed;
 }
@@ -301,7 +324,7 @@ void NoteReducedSizes(Verdict& verdict) {
 
 }  // namespace
 
-std::string PlaceOf(const SettingReport& setting, size_t trial, size_t output) {
+std::string PlaceText(const SettingReport& setting, size_t trial, size_t output) {
   const std::string& kind = setting.trials[trial].kind;
   return fmt::format("{} trial {}{} output {}", setting.id, trial,
                      kind.empty() ? "" : " (" + kind + ")", output);

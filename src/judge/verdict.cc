@@ -21,7 +21,12 @@ Json NumberOrName(double value) {
 std::string SeedText(uint64_t seed) { return std::to_string(seed); }
 
 Json ToJson(const Reason& reason) {
-  return {{"code", reason.code}, {"message", reason.message}, {"where", reason.where}};
+  Json json = {{"code", reason.code}, {"message", reason.Text()}, {"where", reason.where}};
+  if (!reason.at.setting.empty()) json["setting"] = reason.at.setting;
+  if (reason.at.trial) json["trial"] = *reason.at.trial;
+  if (reason.at.output) json["output"] = *reason.at.output;
+  if (reason.at.line > 0) json["line"] = reason.at.line;
+  return json;
 }
 
 Json ToJson(plan::Dim3 dim) { return Json::array({dim.x, dim.y, dim.z}); }

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,23 @@ const char* Name(Decision decision);
 /// 0, 1, 3, 2 in the order of the enumerators.
 int ExitStatus(Decision decision);
 
+/// What a reason is about: the first of the places where it was found.
+struct ReasonPlace {
+  std::string setting;                  // its id; empty: none
+  std::optional<size_t> trial, output;  // of the setting
+  std::string file;                     // base name of the source, if a line is known
+  int line = 0;                         // 0: not known
+};
+
 struct Reason {
   std::string code;     // stable, snake_case
   std::string message;  // one or two sentences
-  std::string where;    // "kernel.cu:31", "single-0 trial 2 output 0"; may be empty
+  std::string where;    // `at` as text: "kernel.cu:31", "single-0 trial 2 output 0"; may be empty
+  ReasonPlace at = {};
+  std::string further = {};  // follows the message: "also in multi-1"; may be empty
+
+  /// The message and what follows it.
+  std::string Text() const { return further.empty() ? message : message + "; " + further; }
 };
 
 struct TrialReport {
@@ -87,7 +102,7 @@ struct Verdict {
 Verdict Decide(Verdict verdict);
 
 /// "single-0 trial 7 (extremes) output 0", as used in reasons.
-std::string PlaceOf(const SettingReport& setting, size_t trial, size_t output);
+std::string PlaceText(const SettingReport& setting, size_t trial, size_t output);
 
 /// All times are inside "timing", so two runs with one seed differ only there. Includes the digest
 /// (record.h), so the result must not be changed.

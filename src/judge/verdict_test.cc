@@ -67,7 +67,7 @@ TEST(Decide, MergesRecurringReasons) {
                           Setting("multi-0", {Right()}), Setting("multi-1", {Wrong(), Wrong()}),
                           Setting("multi-2", {Wrong("not_finite", "some_nan")})});
   ASSERT_EQ(v.reasons.size(), 2u);
-  EXPECT_EQ(v.reasons[0].message,
+  EXPECT_EQ(v.reasons[0].Text(),
             "3 of 8 elements are wrong; also in 2 more trials of single-0, multi-1");
   EXPECT_EQ(v.reasons[1].code, "not_finite");
 }
@@ -89,7 +89,7 @@ TEST(Decide, ListsFindingsFirstAndWarningsAsNotes) {
   ASSERT_EQ(v.reasons.size(), 2u);
   EXPECT_EQ(v.reasons[0].code, "out_of_bounds");
   EXPECT_EQ(v.reasons[0].where, "kernel.cu:31");
-  EXPECT_EQ(v.reasons[0].message,
+  EXPECT_EQ(v.reasons[0].Text(),
             "reads 4 bytes past argument 1; block (0, 0, 0), thread (0, 0, 0); also in multi-3");
   EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd, first at single-0"));
 }
@@ -228,7 +228,7 @@ TEST(Decide, RejectsWrongResultAtDerivedSize) {
   const Verdict v =
       With({Setting("single-0", {Right()}), AtDerivedSize(Setting("heldout-0", {Wrong()}))});
   EXPECT_EQ(v.decision, Decision::kRejected);
-  EXPECT_THAT(v.reasons[0].message,
+  EXPECT_THAT(v.reasons[0].Text(),
               HasSubstr("derived from the task's first setting (batch_size=1)"));
 }
 
@@ -239,7 +239,7 @@ TEST(Decide, RefusedDerivedSizeIsALimit) {
   const Verdict v = With({Setting("single-0", {Right()}), refused});
   EXPECT_EQ(v.decision, Decision::kAccepted);
   EXPECT_THAT(v.notes, ElementsAre("limit: refuses batch_size=1: rows must be even"));
-  EXPECT_THAT(With({refused}).reasons.at(0).message, HasSubstr("derived sizes of heldout-0"));
+  EXPECT_THAT(With({refused}).reasons.at(0).Text(), HasSubstr("derived sizes of heldout-0"));
   // A size that the task lists must not be refused.
   refused.derived.clear();
   EXPECT_EQ(With({Setting("single-0", {Right()}), refused}).decision, Decision::kError);

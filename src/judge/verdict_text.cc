@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/demangle.h"
+#include "term/table.h"
 
 namespace cupel::judge {
 namespace {
@@ -92,16 +93,13 @@ size_t RightTrials(const SettingReport& setting) {
       }));
 }
 
-/// The comparison with the given place, such as "single-0 trial 2 output 0".
-const Comparison* Find(const Verdict& verdict, const std::string& where) {
+/// The comparison that a reason is about; null if it is about none.
+const Comparison* Find(const Verdict& verdict, const ReasonPlace& at) {
+  if (!at.trial || !at.output) return nullptr;
   for (const SettingReport& setting : verdict.settings) {
-    for (size_t t = 0; t < setting.trials.size(); ++t) {
-      for (size_t o = 0; o < setting.trials[t].outputs.size(); ++o) {
-        if (where == PlaceOf(setting, t, o)) {
-          return &setting.trials[t].outputs[o];
-        }
-      }
-    }
+    if (setting.id != at.setting || *at.trial >= setting.trials.size()) continue;
+    const std::vector<Comparison>& outputs = setting.trials[*at.trial].outputs;
+    return *at.output < outputs.size() ? &outputs[*at.output] : nullptr;
   }
   return nullptr;
 }
@@ -124,9 +122,9 @@ std::string Reasons(const Verdict& v, const TextOptions& options) {
     const std::string where = reason.where.empty() ? "" : " at " + Safe(reason.where);
     out += fmt::format("  {}. {}{}\n", ++number, Safe(reason.code), where);
     if (!reason.message.empty()) {
-      out += Wrap(Safe(reason.message), options.width, "     ", "     ");
+      out += Wrap(Safe(reason.Text()), options.width, "     ", "     ");
     }
-    const Comparison* c = Find(v, reason.where);
+    const Comparison* c = Find(v, reason.at);
     if (c == nullptr) continue;
     for (const WrongElement& wrong : c->first_wrong) {
       out += fmt::format("       [{}]: got {:.9g}, wanted {:.9g}\n", fmt::join(wrong.index, ", "),
@@ -136,37 +134,20 @@ std::string Reasons(const Verdict& v, const TextOptions& options) {
   return out;
 }
 
-using Rows = std::vector<std::vector<std::string>>;
-
-std::string Aligned(const Rows& rows) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line = "  ";
-    for (size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], widths[c]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
-}
-
 std::string Settings(const Verdict& v) {
   if (v.settings.empty()) return "";
-  Rows rows = {{"setting", "status", "correct", "of limit", "estimate", "shapes"}};
+  term::Table table({{"setting"}, {"status"}, {"correct"}, {"of limit"}, {"estimate"}, {"shapes"}});
   for (size_t i = 0; i < std::min(kMaxSettings, v.settings.size()); ++i) {
     const SettingReport& s = v.settings[i];
     const Comparison* worst = Worst(s);
     const bool ran = s.counters.estimated_us > 0;
     std::string about = s.note.empty() ? s.description : s.description + ": " + s.note;
-    rows.push_back({Safe(s.id), Safe(s.status),
-                    s.trials.empty() ? "-" : fmt::format("{}/{}", RightTrials(s), s.trials.size()),
-                    worst == nullptr ? "-" : ErrorShare(*worst),
-                    ran ? fmt::format("{:.4g} us", s.counters.estimated_us) : "-", Safe(about)});
+    table.Add({Safe(s.id), Safe(s.status),
+               s.trials.empty() ? "-" : fmt::format("{}/{}", RightTrials(s), s.trials.size()),
+               worst == nullptr ? "-" : ErrorShare(*worst),
+               ran ? fmt::format("{:.4g} us", s.counters.estimated_us) : "-", Safe(about)});
   }
-  std::string out = Aligned(rows);
+  std::string out = table.Render(0, "  ");
   if (v.settings.size() > kMaxSettings) {
     out += fmt::format("  … and {} more\n", v.settings.size() - kMaxSettings);
   }

@@ -127,7 +127,7 @@ Json ToJson(const std::vector<judge::Reason>& reasons) {
   Json list = Json::array();
   for (const judge::Reason& reason : reasons) {
     list.push_back(
-        Json{{"code", reason.code}, {"message", reason.message}, {"where", reason.where}});
+        Json{{"code", reason.code}, {"message", reason.Text()}, {"where", reason.where}});
   }
   return list;
 }

@@ -129,7 +129,7 @@ class StreamRun {
       verdict = judge::Name(judged.decision);
       json["reasons"] = Json::array();
       for (const judge::Reason& reason : judged.reasons) {
-        json["reasons"].push_back({{"code", reason.code}, {"message", reason.message}});
+        json["reasons"].push_back({{"code", reason.code}, {"message", reason.Text()}});
       }
       if (!judged.reasons.empty()) detail = judged.reasons.front().code;
       json["settings"] = Json::array();

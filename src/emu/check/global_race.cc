@@ -183,9 +183,9 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
   const bool strong = lane.kind.strong();
   const auto where = [&] { return lane.warp.worker->launch->memory->Describe(lane.address); };
   if (lane.kind.reads() && write == 0) {
-    Suspect(lane.warp, lane.op, lane.lane, "uninitialized_global",
-            fmt::format("Thread {} reads {}, which nothing has written.", lane.thread, where()),
-            where(), granule << granule_shift_);
+    Suspect(lane.warp, lane.op, lane.lane,
+            {"uninitialized_global", fmt::format("Thread {} reads {}", lane.thread, where()),
+             ", which nothing has written.", where(), granule << granule_shift_, true});
   }
   if (lane.kind.non_coherent && write >= floor()) {
     Fault(lane.warp, lane.op, "noncoherent_read",

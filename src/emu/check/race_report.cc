@@ -61,19 +61,17 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
   return false;
 }
 
-void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const std::string& message,
-             const std::string& where, uint64_t place) {
+void Suspect(Warp& warp, const Op* op, uint32_t lane, EarlyRead read) {
   Suspicion& suspicion = warp.worker->suspicion;
   if (suspicion.finding) return;
-  engine::Finding finding = Describe(warp, op, code, static_cast<int>(lane));
-  finding.message = message;
-  finding.where = where;
-  const size_t what = message.find(", which nothing");
-  suspicion.is_unwritten = what != message.npos;
-  suspicion.reads = message.substr(0, what);
+  engine::Finding finding = Describe(warp, op, read.code, static_cast<int>(lane));
+  finding.message = read.reads + read.why;
+  finding.where = std::move(read.where);
   suspicion.finding = std::move(finding);
+  suspicion.is_unwritten = read.is_unwritten;
+  suspicion.reads = std::move(read.reads);
   suspicion.source = op->source;
-  suspicion.place = place;
+  suspicion.place = read.place;
 }
 
 void WarnLockstep(Warp& warp, const Op* op, uint32_t before, uint32_t now) {

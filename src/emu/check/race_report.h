@@ -26,8 +26,15 @@ struct RaceReport {
 
 /// A read of unwritten memory is not reported at once, but when the block ends. If another thread
 /// writes the place before that, the two accesses are reported as a race.
-void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const std::string& message,
-             const std::string& where, uint64_t place);
+struct EarlyRead {
+  const char* code = "";     // "uninitialized_shared", "missing_copy_wait"
+  std::string reads;         // "Thread 3 reads byte 12 of shared memory"
+  std::string why;           // the rest of the sentence: ", which nothing has written."
+  std::string where;         // Finding::where
+  uint64_t place = 0;        // as RaceReport::place
+  bool is_unwritten = true;  // false: a copy to it is in flight
+};
+void Suspect(Warp& warp, const Op* op, uint32_t lane, EarlyRead read);
 
 /// Records the finding: an error, or a warning if the race is harmless. Returns false for an error.
 bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report);

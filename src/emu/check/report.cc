@@ -208,7 +208,11 @@ void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
     message =
         fmt::format("The mask {:#010x} names lanes {:#010x}, which never arrive.", named, absent);
   }
-  Warn(warp, op, "shuffle_inactive_lane", message);
+  engine::Finding finding = Describe(warp, op, "shuffle_inactive_lane", FirstLane(warp.active));
+  finding.severity = engine::Severity::kWarning;
+  finding.message = std::move(message);
+  finding.undefined = wrong != 0;
+  Record(warp, op->source, std::move(finding));
 }
 
 void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second) {

@@ -103,19 +103,18 @@ bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
 
 void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
   const uint32_t byte = granule << granule_shift_;
+  EarlyRead read{"uninitialized_shared",
+                 fmt::format("Thread {} reads byte {} of shared memory", lane.thread, byte),
+                 ", which nothing has written.",
+                 "",
+                 byte,
+                 true};
   if (writes_[granule] == kCopyPending) {
-    Suspect(
-        lane.warp, lane.op, lane.lane, "missing_copy_wait",
-        fmt::format("Thread {} reads byte {} of shared memory while an asynchronous copy to it is "
-                    "in progress: wait for the copy first.",
-                    lane.thread, byte),
-        {}, byte);
-    return;
+    read.code = "missing_copy_wait";
+    read.why = " while an asynchronous copy to it is in progress: wait for the copy first.";
+    read.is_unwritten = false;
   }
-  Suspect(lane.warp, lane.op, lane.lane, "uninitialized_shared",
-          fmt::format("Thread {} reads byte {} of shared memory, which nothing has written.",
-                      lane.thread, byte),
-          {}, byte);
+  Suspect(lane.warp, lane.op, lane.lane, std::move(read));
 }
 
 bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {

@@ -95,6 +95,15 @@ TEST(ShadowTest, AtomicsAddShadows) {
   EXPECT_NE(seen.shadow[0].exact, static_cast<double>(seen.value[0]));
 }
 
+// Vector accesses are split into parts after a check of their alignment, which changes no value.
+TEST(ShadowTest, VectorAtomicsAddShadows) {
+  const std::string third = kThirdOf;
+  ExpectFlags(third +
+                  "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0;"
+                  "@%p1 red.global.add.v2.f32 [%rd2], {%f2, %f2};",
+              0);
+}
+
 TEST(ShadowTest, IntegerCompareAndSwapLoopAddsShadows) {
   const Seen seen = RunShadows(std::string(kThirdOf) + R"(
   sub.u64 %rd4, %rd2, %rd3;
