@@ -11,7 +11,7 @@
 #include "build/extract.h"
 #include "build/flags.h"
 #include "oracle/python.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -94,7 +94,7 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   TRY_ASSIGN(const auto outcome, build::ExtractAnswer(kernel, signature, options));
   if (const auto* refusal = std::get_if<build::ExtractRefusal>(&outcome)) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("unsupported: {}: {}", name, report::Printable(refusal->message)),
+                fmt::format("unsupported: {}: {}", name, Printable(refusal->message)),
                 kPythonRemedy);
   }
   const auto& extraction = std::get<build::Extraction>(outcome);

@@ -6,7 +6,7 @@
 
 #include "assay/assay.h"
 #include "evolve/evaluator.h"
-#include "report/progress.h"
+#include "term/progress.h"
 
 namespace cupel::app {
 
@@ -23,7 +23,7 @@ class Events {
   /// The state of a search.
   virtual void Show(const evolve::RunProgress&) {}
   /// How much of some work is done.
-  virtual void Show(const report::ProgressState&) {}
+  virtual void Show(const term::ProgressState&) {}
   /// A remark for the user, one line. Hostile text in it is not escaped.
   virtual void Note(std::string_view) {}
 };

@@ -9,9 +9,9 @@
 #include <ctime>
 
 #include "judge/verdict_text.h"
-#include "report/table.h"
-#include "report/text.h"
 #include "stats/robust.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -56,15 +56,14 @@ std::vector<std::string> BaselineNames(const app::BenchReport& report) {
 }
 
 std::string SettingText(const SettingTimes& setting, const std::vector<std::string>& baselines) {
-  std::vector<report::Column> columns{{"", report::Align::kLeft},
-                                      {"cold", report::Align::kRight},
-                                      {"+-", report::Align::kRight},
-                                      {"warm", report::Align::kRight},
-                                      {"host", report::Align::kRight}};
-  for (const std::string& name : baselines)
-    columns.push_back({"vs " + name, report::Align::kRight});
-  columns.push_back({"roofline", report::Align::kRight});
-  report::Table table(columns);
+  std::vector<term::Column> columns{{"", term::Align::kLeft},
+                                    {"cold", term::Align::kRight},
+                                    {"+-", term::Align::kRight},
+                                    {"warm", term::Align::kRight},
+                                    {"host", term::Align::kRight}};
+  for (const std::string& name : baselines) columns.push_back({"vs " + name, term::Align::kRight});
+  columns.push_back({"roofline", term::Align::kRight});
+  term::Table table(columns);
   for (size_t i = 0; i < setting.timings.size(); ++i) {
     const Timing& timing = setting.timings[i];
     if (timing.samples.cold.empty() || timing.refused) continue;
@@ -84,10 +83,9 @@ std::string KernelComparisons(const SettingTimes& setting) {
     const Timing &a = setting.timings[comparison.a], &b = setting.timings[comparison.b];
     if (b.is_baseline) continue;
     const stats::Interval& ratio = comparison.compared.ratio;
-    text += fmt::format("  {} vs {}: {}, time ratio {:.4f} [{:.4f}, {:.4f}]\n",
-                        report::Printable(a.name), report::Printable(b.name),
-                        stats::Name(comparison.compared.difference), ratio.estimate, ratio.low,
-                        ratio.high);
+    text += fmt::format("  {} vs {}: {}, time ratio {:.4f} [{:.4f}, {:.4f}]\n", Printable(a.name),
+                        Printable(b.name), stats::Name(comparison.compared.difference),
+                        ratio.estimate, ratio.low, ratio.high);
   }
   return text;
 }
@@ -95,13 +93,13 @@ std::string KernelComparisons(const SettingTimes& setting) {
 std::string Remarks(const SettingTimes& setting) {
   std::string text;
   for (const Timing& timing : setting.timings) {
-    const std::string name = report::Printable(timing.name);
+    const std::string name = Printable(timing.name);
     if (timing.refused) {
       text += fmt::format("  {}: {}: {}\n", name, timing.refused->code,
-                          report::Printable(timing.refused->message));
+                          Printable(timing.refused->message));
     }
     for (const std::string& oddity : timing.oddities) {
-      text += fmt::format("  {}: {}\n", name, report::Printable(oddity));
+      text += fmt::format("  {}: {}\n", name, Printable(oddity));
     }
     if (timing.energy) {
       text += fmt::format("  {}: {:.4g} mJ per call at {:.0f} W\n", name,
@@ -153,7 +151,7 @@ std::string Means(const app::BenchReport& report, const std::vector<std::string>
       }
       if (speedups.size() < 2) continue;
       text += fmt::format("{}: {:.2f} x as fast as {} (geometric mean over {} settings)\n",
-                          report::Printable(kernel.name), stats::GeometricMean(speedups), baseline,
+                          Printable(kernel.name), stats::GeometricMean(speedups), baseline,
                           speedups.size());
     }
   }
@@ -167,8 +165,7 @@ std::string BenchText(const app::BenchReport& report, const BenchTextOptions& op
   for (const app::BenchedKernel& kernel : report.kernels) {
     if (kernel.verdict.decision == judge::Decision::kAccepted) {
       if (!kernel.verdict.declared.empty()) {
-        text += fmt::format("{}: {}\n", report::Printable(kernel.name),
-                            report::Printable(kernel.verdict.declared));
+        text += fmt::format("{}: {}\n", Printable(kernel.name), Printable(kernel.verdict.declared));
       }
       continue;
     }
@@ -178,13 +175,13 @@ std::string BenchText(const app::BenchReport& report, const BenchTextOptions& op
   }
   const std::vector<std::string> baselines = BaselineNames(report);
   if (!report.settings.empty()) {
-    text += fmt::format("{} {} on {}{}{}\n", report::Printable(report.task), report.direction,
-                        report::Printable(report.gpu), report.torch.empty() ? "" : ", PyTorch ",
-                        report::Printable(report.torch));
+    text += fmt::format("{} {} on {}{}{}\n", Printable(report.task), report.direction,
+                        Printable(report.gpu), report.torch.empty() ? "" : ", PyTorch ",
+                        Printable(report.torch));
   }
   for (const SettingTimes& setting : report.settings) {
-    text += fmt::format("{} ({})\n", setting.id, report::Printable(setting.description));
-    if (!setting.note.empty()) text += fmt::format("  {}\n", report::Printable(setting.note));
+    text += fmt::format("{} ({})\n", setting.id, Printable(setting.description));
+    if (!setting.note.empty()) text += fmt::format("  {}\n", Printable(setting.note));
     text += SettingText(setting, baselines) + KernelComparisons(setting) + Remarks(setting);
     text += CachedBaselinesText(report, setting.id);
   }

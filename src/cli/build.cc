@@ -11,15 +11,15 @@
 #include "cli/json_file.h"
 #include "cli/progress.h"
 #include "ptx/parser.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
 
 void Print(const std::vector<build::Diagnostic>& diagnostics) {
   for (const build::Diagnostic& d : diagnostics) {
-    fmt::print("  {}:{}: {}: {}\n", report::Printable(d.file), d.line,
-               app::SeverityName(d.severity), report::Printable(d.message));
+    fmt::print("  {}:{}: {}: {}\n", Printable(d.file), d.line, app::SeverityName(d.severity),
+               Printable(d.message));
   }
 }
 
@@ -34,14 +34,14 @@ int Report(const build::Image& image, bool quiet) {
   }
   Print(image.warnings);
   for (const std::string& note : image.notes) {
-    fmt::print("  note: {}\n", report::Printable(note));
+    fmt::print("  note: {}\n", Printable(note));
   }
   return 0;
 }
 
 int Report(const build::BuildFailure& failure, bool quiet) {
-  fmt::print("does not build: {}{}{}\n", report::Printable(failure.where),
-             failure.where.empty() ? "" : ": ", report::Printable(failure.message));
+  fmt::print("does not build: {}{}{}\n", Printable(failure.where),
+             failure.where.empty() ? "" : ": ", Printable(failure.message));
   if (!quiet) Print(failure.diagnostics);
   return failure.unsupported ? 3 : 1;
 }

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "app/confirm/confirm.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kReferences[] = {"eager", "compile"};
 
 std::string Text(const Json& json) {
-  return report::Printable(json.is_string() ? json.get<std::string>() : DumpJson(json));
+  return Printable(json.is_string() ? json.get<std::string>() : DumpJson(json));
 }
 
 std::string Cell(const Json& ways, const char* way) {
@@ -47,10 +47,10 @@ std::string SettingText(const Json& setting) {
     text += fmt::format("  {}: {} {}\n", Text(reason["code"]), Text(reason["message"]),
                         Text(reason["where"]));
   }
-  report::Table table({{"us, median (mean)"},
-                       {"CUDA events", report::Align::kRight},
-                       {"torch benchmark", report::Align::kRight},
-                       {"do_bench (cold L2)", report::Align::kRight}});
+  term::Table table({{"us, median (mean)"},
+                     {"CUDA events", term::Align::kRight},
+                     {"torch benchmark", term::Align::kRight},
+                     {"do_bench (cold L2)", term::Align::kRight}});
   std::string gaps;
   const auto add = [&](const char* name, const Json& ways) {
     table.Add({name, Cell(ways, app::kConfirmWays[0]), Cell(ways, app::kConfirmWays[1]),
@@ -78,7 +78,7 @@ std::string ConfirmText(const Json& record) {
     text += "does not build as a PyTorch extension:\n";
     std::istringstream lines(failure);
     for (std::string line; std::getline(lines, line);) {
-      text += fmt::format("  {}\n", report::Printable(line));
+      text += fmt::format("  {}\n", Printable(line));
     }
   }
   for (const Json& setting : record["settings"]) text += SettingText(setting);

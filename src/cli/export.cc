@@ -11,7 +11,7 @@
 #include "cli/json_file.h"
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 
@@ -33,7 +33,7 @@ Result<int> Run(const ExportCommand& command) {
     TRY(WriteJson(command.show.json, judge::ToJson(verdict)));
     return judge::ExitStatus(verdict.decision);
   }
-  const std::string folder = report::Printable(command.output.string());
+  const std::string folder = Printable(command.output.string());
   fmt::print(
       "Package {} written to {}. Install and test it on a machine with a GPU:\n"
       "  python -m pip install --no-build-isolation {}\n  python -m {}.test\n",

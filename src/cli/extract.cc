@@ -7,7 +7,7 @@
 #include "app/candidate.h"
 #include "cli/commands.h"
 #include "os/fd.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 
@@ -20,11 +20,11 @@ Result<int> Run(const ExtractCommand& command) {
   }
   if (command.show.quiet) return 0;
   for (const std::string& note : extracted.notes) {
-    fmt::print(stderr, "note: {}\n", report::Printable(note));
+    fmt::print(stderr, "note: {}\n", Printable(note));
   }
   std::string flags;
   for (const std::string& flag : extracted.flags) flags += fmt::format(" --flag={}", flag);
-  fmt::print(stderr, "to compile it with the answer's flags, use{}\n", report::Printable(flags));
+  fmt::print(stderr, "to compile it with the answer's flags, use{}\n", Printable(flags));
   return 0;
 }
 

@@ -12,7 +12,7 @@
 #include "cli/mcp_command.h"
 #include "cli/mcp_schemas.h"
 #include "os/fd.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -59,7 +59,7 @@ Result<McpAnswer> ListRuns(const std::string& folder) {
     const std::string run = one.file.parent_path().string();
     if (!one.problem.empty()) {
       list.push_back({{"run", run}, {"status", "unreadable"}, {"problem", one.problem}});
-      answer.text += fmt::format("{}: {}\n", run, report::Printable(one.problem));
+      answer.text += fmt::format("{}: {}\n", run, Printable(one.problem));
       continue;
     }
     list.push_back({{"run", run},
@@ -70,8 +70,8 @@ Result<McpAnswer> ListRuns(const std::string& folder) {
                     {"accepted", one.counts.accepted},
                     {"best", one.best_objective ? Json(*one.best_objective) : Json()}});
     answer.text += fmt::format("{}: {} {}, {}, {} candidates, {} accepted\n", run,
-                               report::Printable(one.run.task), one.run.direction,
-                               Name(one.run.status), one.counts.total(), one.counts.accepted);
+                               Printable(one.run.task), one.run.direction, Name(one.run.status),
+                               one.counts.total(), one.counts.accepted);
   }
   if (list.empty()) answer.text = fmt::format("no runs in {}\n", folder);
   answer.structured = {{"runs", std::move(list)}};
@@ -112,7 +112,7 @@ Result<McpAnswer> ShowCandidate(const Json& arguments) {
   answer.structured = Brief(std::move(json), {}, kMostPart);
   answer.structured["source"] = source;
   answer.text = fmt::format("// candidate {} of {}: {} {}\n{}", candidate->id, folder.string(),
-                            report::Printable(candidate->description), candidate->decision, source);
+                            Printable(candidate->description), candidate->decision, source);
   return answer;
 }
 

@@ -9,8 +9,8 @@
 #include "cli/mcp_schemas.h"
 #include "cli/mcp_tools.h"
 #include "os/fd.h"
-#include "report/text.h"
 #include "task/task.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -48,7 +48,7 @@ McpAnswer ListTasks(const McpSetting& setting) {
     const auto task = task::LoadTask(name, setting.tasks);
     if (!task) return serve::McpFailure(task.error());
     tasks.push_back(Names(*task));
-    answer.text += fmt::format("{:28} {}{}\n", task->name, report::Printable(task->title),
+    answer.text += fmt::format("{:28} {}{}\n", task->name, Printable(task->title),
                                task->Has(task::Direction::kBackward) ? " (and backward)" : "");
   }
   answer.structured = {{"tasks", std::move(tasks)}};
@@ -83,14 +83,14 @@ Result<McpAnswer> ShowTask(const McpSetting& setting, const std::string& name) {
   McpAnswer answer;
   answer.structured = Names(task);
   std::string& text = answer.text;
-  text = fmt::format("{}: {}\n", report::Printable(task.name), report::Printable(task.title));
+  text = fmt::format("{}: {}\n", Printable(task.name), Printable(task.title));
   for (const task::Direction direction : task::kDirections) {
     if (!task.Has(direction)) continue;
     TRY_ASSIGN(const Json side, ToJson(task, direction));
     text += fmt::format("\n## {}\n\nSettings:\n", Name(direction));
     for (const Json& one : side["settings"]) {
       text += fmt::format("- {}: {}\n", one["id"].get<std::string>(),
-                          report::Printable(one["description"].get<std::string>()));
+                          Printable(one["description"].get<std::string>()));
     }
     text += fmt::format("\nPyTorch:\n```python\n{}```\n", side["code"].get<std::string>());
     const auto baseline = side["baseline"].get<std::string>();

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/run_text.h"
+#include "report/run/text.h"
 
 namespace cupel::cli {
 

@@ -13,7 +13,7 @@
 #include "cli/profile_text.h"
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -26,7 +26,7 @@ void Print(const judge::Verdict& verdict, const device::Description& device,
       continue;
     }
     fmt::print("{} at {} ({}) on {}: {:.4g} us per call, an estimate from counted work\n\n",
-               report::Printable(verdict.task), setting.id, report::Printable(setting.description),
+               Printable(verdict.task), setting.id, Printable(setting.description),
                device.full_name, setting.counters.estimated_us);
     fmt::print("{}", ProfileText(setting.counters, device, source));
   }
@@ -60,7 +60,7 @@ Result<int> Run(const ProfileCommand& command) {
     view.End();
     if (!setting.skipped.empty()) {
       fmt::print("{} is skipped because the task's own reference fails there: {}\n", setting.id,
-                 report::Printable(setting.skipped));
+                 Printable(setting.skipped));
       return {};
     }
     fmt::print("{}{}", first ? "" : "\n", setting.page);

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -36,15 +36,15 @@ std::string MixText(const LaunchCounters& launch) {
 }
 
 std::string OverallTable(const engine::Counters& counters) {
-  using report::Align;
-  report::Table table({{"kernel", Align::kLeft},
-                       {"estimate", Align::kRight},
-                       {"bound", Align::kLeft},
-                       {"occupancy", Align::kRight},
-                       {"lanes", Align::kRight},
-                       {"used bytes", Align::kRight},
-                       {"wavefronts", Align::kRight},
-                       {"instructions", Align::kLeft}});
+  using term::Align;
+  term::Table table({{"kernel", Align::kLeft},
+                     {"estimate", Align::kRight},
+                     {"bound", Align::kLeft},
+                     {"occupancy", Align::kRight},
+                     {"lanes", Align::kRight},
+                     {"used bytes", Align::kRight},
+                     {"wavefronts", Align::kRight},
+                     {"instructions", Align::kLeft}});
   const auto ratio = [](uint64_t part, uint64_t whole) {
     return static_cast<double>(part) / static_cast<double>(whole);
   };

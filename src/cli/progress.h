@@ -10,7 +10,7 @@
 
 #include "app/events.h"
 #include "report/objective_kind.h"
-#include "report/progress.h"
+#include "term/progress.h"
 
 namespace cupel::cli {
 
@@ -24,7 +24,7 @@ class ProgressView final : public app::Events {
       run_.activity = progress.stage;  // keep the counts of the run
       return line_.Update(run_);
     }
-    report::ProgressState state;
+    term::ProgressState state;
     state.activity = progress.stage;
     state.unit = "trials";
     state.done = progress.done;
@@ -62,7 +62,7 @@ class ProgressView final : public app::Events {
     }
   }
 
-  void Show(const report::ProgressState& progress) override {
+  void Show(const term::ProgressState& progress) override {
     const std::lock_guard lock(mutex_);
     line_.Update(progress);
   }
@@ -80,8 +80,8 @@ class ProgressView final : public app::Events {
 
  private:
   std::mutex mutex_;
-  report::Progress line_;
-  report::ProgressState run_;
+  term::Progress line_;
+  term::ProgressState run_;
   bool in_run_ = false;
   int64_t noted_ = 0;
 };

@@ -9,8 +9,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "os/fd.h"
-#include "report/run_compare.h"
-#include "report/run_text.h"
+#include "report/run/compare.h"
+#include "report/run/text.h"
 
 namespace cupel::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -18,8 +18,8 @@ std::string TextOf(const review::Review& review, const review::ReviewOptions& op
   std::string out =
       fmt::format("{}: score {:.2f}, threshold {:.2f}\n", review.passed ? "PASSED" : "NOT PASSED",
                   review.score, options.threshold);
-  report::Table table(
-      {{"verifier"}, {"model"}, {"says"}, {"confidence", report::Align::kRight}, {"line"}});
+  term::Table table(
+      {{"verifier"}, {"model"}, {"says"}, {"confidence", term::Align::kRight}, {"line"}});
   for (const review::Opinion& opinion : review.opinions) {
     const char* says = !opinion.usable ? "unusable" : opinion.fine ? "fine" : "wrong";
     const bool objects = opinion.usable && !opinion.fine;
@@ -31,9 +31,9 @@ std::string TextOf(const review::Review& review, const review::ReviewOptions& op
   }
   out += table.Render(0, "  ");
   for (const review::Opinion& opinion : review.opinions) {
-    out += fmt::format("  {}: {}\n", Name(opinion.aspect), report::Printable(opinion.reason));
+    out += fmt::format("  {}: {}\n", Name(opinion.aspect), Printable(opinion.reason));
   }
-  return out + fmt::format("  ${:.4f}, {}\n", review.usd, report::Duration(review.seconds));
+  return out + fmt::format("  ${:.4f}, {}\n", review.usd, term::Duration(review.seconds));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/table.h"
 #include "stats/wilson.h"
+#include "term/table.h"
 
 namespace cupel::cli {
 namespace {
@@ -31,16 +31,16 @@ std::vector<std::string> Cells(std::string who, const review::Rates& rates) {
 }
 
 std::string TextOf(const review::CalibrationResult& result) {
-  using report::Align;
-  report::Table table({{"verifier"},
-                       {"kernels", Align::kRight},
-                       {"accuracy"},
-                       {"balanced", Align::kRight},
-                       {"precision"},
-                       {"recall"},
-                       {"unusable", Align::kRight},
-                       {"misquoted", Align::kRight},
-                       {"cost", Align::kRight}});
+  using term::Align;
+  term::Table table({{"verifier"},
+                     {"kernels", Align::kRight},
+                     {"accuracy"},
+                     {"balanced", Align::kRight},
+                     {"precision"},
+                     {"recall"},
+                     {"unusable", Align::kRight},
+                     {"misquoted", Align::kRight},
+                     {"cost", Align::kRight}});
   for (const review::VerifierRates& each : result.verifiers) {
     auto cells = Cells(fmt::format("{} ({})", Name(each.aspect), each.model), each.rates);
     cells.push_back(std::to_string(each.unusable));

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -51,15 +51,15 @@ std::string SelftestText(const app::SelftestReport& report) {
     if (surprise.empty()) continue;
     const std::string& what =
         one.specimen->exploit.empty() ? one.specimen->note : one.specimen->exploit;
-    text += fmt::format("  {} ({})\n    {}\n", one.specimen->name, report::Printable(what),
-                        report::Printable(surprise));
+    text += fmt::format("  {} ({})\n    {}\n", one.specimen->name, Printable(what),
+                        Printable(surprise));
   }
   for (const app::Specimen* one : report.skipped) {
     text += fmt::format("skipped: {} needs {} ({})\n", one->name,
-                        one->needs_gpu ? "a GPU" : "the emulator", report::Printable(one->note));
+                        one->needs_gpu ? "a GPU" : "the emulator", Printable(one->note));
   }
   text += fmt::format("slowest: {}\n", Slowest(report.all));
-  text += fmt::format("{} kernels in {}\n", report.all.size(), report::Duration(report.seconds));
+  text += fmt::format("{} kernels in {}\n", report.all.size(), term::Duration(report.seconds));
   return text;
 }
 

@@ -8,7 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -30,8 +30,8 @@ Result<int> Run(const StreamCommand& command) {
   const auto print = [&](const app::Streamed& result) {
     if (command.show.quiet) return;
     view.End();
-    fmt::print("{:11} {} {}: {}\n", result.verdict, report::Printable(result.kernel.string()),
-               report::Printable(result.task), report::Printable(result.detail));
+    fmt::print("{:11} {} {}: {}\n", result.verdict, Printable(result.kernel.string()),
+               Printable(result.task), Printable(result.detail));
     std::fflush(stdout);
   };
   TRY_ASSIGN(const app::StreamReport report, app::Stream(command, view, print));

@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/suite_compare.h"
-#include "report/suite_tables.h"
+#include "report/suite/compare.h"
+#include "report/suite/tables.h"
 
 namespace cupel::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "app/tasks/task_list.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -25,8 +25,7 @@ std::string Directions(const task::Task& task) {
 Result<int> List(const TaskCommand& command) {
   Json all = Json::array();
   TRY(app::ListTasks([&all](const task::Task& task) {
-    fmt::print("{:24} {:20} {}\n", report::Printable(task.name), Directions(task),
-               report::Printable(task.title));
+    fmt::print("{:24} {:20} {}\n", Printable(task.name), Directions(task), Printable(task.title));
     all.push_back(app::TaskJson(task));
   }));
   TRY(WriteJson(command.show.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
@@ -35,22 +34,22 @@ Result<int> List(const TaskCommand& command) {
 
 Result<int> ShowTask(const TaskCommand& command) {
   TRY_ASSIGN(const task::Task task, app::TaskNamed(command.task));
-  fmt::print("{}: {}\n{}\n", report::Printable(task.name), report::Printable(task.title),
-             report::Printable(task.path.string()));
+  fmt::print("{}: {}\n{}\n", Printable(task.name), Printable(task.title),
+             Printable(task.path.string()));
   for (const task::Direction direction : task::kDirections) {
     if (!task.Has(direction)) continue;
     const auto& baseline = task.baseline[static_cast<int>(direction)];
     fmt::print("\n{}   baseline: {}\n", Name(direction),
                baseline.empty() ? "none" : baseline.string());
     for (const task::Setting& setting : task.SettingsOf(direction)) {
-      fmt::print("  {:12} {}{}\n", setting.id, report::Printable(setting.Describe()),
+      fmt::print("  {:12} {}{}\n", setting.id, Printable(setting.Describe()),
                  setting.derived.empty()
                      ? ""
-                     : fmt::format("  (derived: {})", report::Printable(setting.derived)));
+                     : fmt::format("  (derived: {})", Printable(setting.derived)));
     }
     const Json& caps = task.caps[static_cast<int>(direction)];
     if (!caps.empty()) {
-      fmt::print("  limits on the emulator: {}\n", report::Printable(DumpJson(caps)));
+      fmt::print("  limits on the emulator: {}\n", Printable(DumpJson(caps)));
     }
   }
   Json json = app::TaskJson(task);

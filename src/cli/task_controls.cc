@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -25,15 +25,15 @@ std::string DistanceText(const judge::Control& control) {
 std::string TextOf(const app::SettingControls& result) {
   const task::Setting& setting = *result.setting;
   std::string text =
-      fmt::format("{} ({}){}\n", setting.id, report::Printable(setting.Describe()),
-                  setting.derived.empty() ? "" : " derived: " + report::Printable(setting.derived));
+      fmt::format("{} ({}){}\n", setting.id, Printable(setting.Describe()),
+                  setting.derived.empty() ? "" : " derived: " + Printable(setting.derived));
   if (!result.no_reference.empty()) {
-    return text + fmt::format("  no reference: {}\n", report::Printable(result.no_reference));
+    return text + fmt::format("  no reference: {}\n", Printable(result.no_reference));
   }
-  report::Table table({{"control", report::Align::kLeft},
-                       {"output", report::Align::kRight},
-                       {"error / allowed", report::Align::kRight},
-                       {"", report::Align::kLeft}});
+  term::Table table({{"control", term::Align::kLeft},
+                     {"output", term::Align::kRight},
+                     {"error / allowed", term::Align::kRight},
+                     {"", term::Align::kLeft}});
   for (const judge::Control& control : result.controls) {
     table.Add({control.name, std::to_string(control.output), DistanceText(control),
                control.Passes()          ? "PASSES: this setting cannot detect wrong answers"

@@ -5,16 +5,15 @@
 
 #include <algorithm>
 
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
 
 using oracle::CheckStatus;
 using oracle::QualityCheck;
-using report::Align;
-using report::Printable;
+using term::Align;
 
 constexpr int kWidth = 110;
 constexpr size_t kTextWidth = 100;
@@ -71,10 +70,10 @@ std::string SettingText(const app::FilteredSetting& filtered) {
       "\n";
   if (!filtered.message.empty()) text += Wrapped("  ", filtered.message);
   if (filtered.checks.empty()) return text;
-  report::Table table({{"check", Align::kLeft},
-                       {"cupel", Align::kLeft},
-                       {"published", Align::kLeft},
-                       {"measured", Align::kLeft}});
+  term::Table table({{"check", Align::kLeft},
+                     {"cupel", Align::kLeft},
+                     {"published", Align::kLeft},
+                     {"measured", Align::kLeft}});
   for (const QualityCheck& check : filtered.checks) {
     const bool not_run =
         check.status == CheckStatus::kNotApplicable || check.status == CheckStatus::kNotAsked;
@@ -139,10 +138,10 @@ std::string FilterText(const app::FilteredTask& task) {
 }
 
 std::string FilterSummary(const app::FilterReport& report) {
-  report::Table tasks({{"task", Align::kLeft},
-                       {"verdict", Align::kLeft},
-                       {"flagged by cupel", Align::kLeft},
-                       {"as published", Align::kLeft}});
+  term::Table tasks({{"task", Align::kLeft},
+                     {"verdict", Align::kLeft},
+                     {"flagged by cupel", Align::kLeft},
+                     {"as published", Align::kLeft}});
   int64_t by_verdict[3] = {};
   for (const app::FilteredTask& task : report.tasks) {
     const app::FilterVerdict verdict = task.verdict();
@@ -152,7 +151,7 @@ std::string FilterSummary(const app::FilterReport& report) {
     if (HasUnfinished(task)) flags += flags.empty() ? "(unfinished)" : " (unfinished)";
     tasks.Add({task.name, Name(verdict), flags, FlaggedChecks(task, AsPublished)});
   }
-  report::Table counts(
+  term::Table counts(
       {{"check", Align::kLeft}, {"cupel", Align::kRight}, {"published", Align::kRight}});
   for (const app::CheckCount& count : app::CountChecks(report)) {
     counts.Add({count.check, fmt::format("{}", count.cupel),

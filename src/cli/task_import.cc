@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "term/table.h"
+#include "term/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -36,22 +36,22 @@ Json Changed(const Json& before, const Json& sizes) {
 }
 
 void Print(const app::ImportedProblem& imported) {
-  fmt::print("{}: {}\n", report::Printable(imported.name), report::Printable(imported.folder));
+  fmt::print("{}: {}\n", Printable(imported.name), Printable(imported.folder));
   fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
              imported.arguments.size() == 1 ? "" : "s",
              imported.functional ? "uses plain functions" : "calls the module");
   if (!imported.sizes.empty()) {
-    fmt::print("  sizes that can be changed: {}\n", report::Printable(SizesText(imported.sizes)));
+    fmt::print("  sizes that can be changed: {}\n", Printable(SizesText(imported.sizes)));
   }
   if (!imported.reduced.empty()) {
     fmt::print("  smaller sizes for the emulator: {}\n",
-               report::Printable(SizesText(Changed(imported.sizes, imported.reduced))));
+               Printable(SizesText(Changed(imported.sizes, imported.reduced))));
   }
   if (!imported.compared.empty()) {
     fmt::print("  same results as the file, bit for bit, at {}\n", imported.compared);
   }
   for (const std::string& note : imported.notes) {
-    fmt::print("  note: {}\n", report::Printable(note));
+    fmt::print("  note: {}\n", Printable(note));
   }
 }
 
@@ -65,7 +65,7 @@ std::string Shortened(const std::string& text) {
 
 /// One line for each problem that is not a clean task, and counts.
 std::string ImportSummary(const app::ImportReport& report) {
-  report::Table table({{"problem"}, {"imported"}, {"oracle"}, {"filter"}, {"why"}});
+  term::Table table({{"problem"}, {"imported"}, {"oracle"}, {"filter"}, {"why"}});
   for (const app::ImportedProblem& p : report.problems) {
     if (p.filter.verdict == "clean") continue;
     const std::string& why = !p.refusal.empty()          ? p.refusal
@@ -104,7 +104,7 @@ Result<int> Run(const ImportCommand& command) {
   size_t imported = 0;
   const auto print = [&](const app::ImportedProblem& problem) {
     if (!problem.refusal.empty()) {
-      fmt::print("{}: {}\n", report::Printable(problem.name), report::Printable(problem.refusal));
+      fmt::print("{}: {}\n", Printable(problem.name), Printable(problem.refusal));
       return;
     }
     ++imported;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "os/sigpipe.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::serve {
 namespace {
@@ -46,7 +46,7 @@ bool ReadInto(int fd, Lines& lines, size_t& total) {
 /// The line in printable form. ssh ends its own messages with a carriage return, which is removed.
 std::string Shown(std::string_view line, size_t longest) {
   if (line.ends_with('\r')) line.remove_suffix(1);
-  return report::Printable(line.substr(0, longest));
+  return Printable(line.substr(0, longest));
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ std::optional<std::string> Link::TakeLines(Arrivals& arrivals) {
 
 std::string Link::OutputBeforeHello() const {
   std::vector<std::string> said(noise_.begin(), noise_.end());
-  if (!lines_.rest().empty()) said.push_back(report::Printable(lines_.rest().substr(0, 200)));
+  if (!lines_.rest().empty()) said.push_back(Printable(lines_.rest().substr(0, 200)));
   if (said.empty()) return "printed nothing";
   return fmt::format("printed: {}", fmt::join(said, " | "));
 }

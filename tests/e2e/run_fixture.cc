@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "report/run_testing.h"
+#include "report/run/run_testing.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

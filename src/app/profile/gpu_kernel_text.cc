@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/demangle.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -203,14 +203,14 @@ std::string Bytes(double bytes) {
 }
 
 Lines Wrap(const std::string& text, const std::string& indent, size_t most) {
-  const int width = judge::kProfileWidth - report::Width(indent);
+  const int width = judge::kProfileWidth - Width(indent);
   Lines lines;
-  std::istringstream words(report::Printable(text));
+  std::istringstream words(Printable(text));
   std::string line;
   for (std::string word; words >> word;) {
-    if (!line.empty() && report::Width(line) + 1 + report::Width(word) > width) {
+    if (!line.empty() && Width(line) + 1 + Width(word) > width) {
       if (lines.size() + 1 == most) {
-        lines.push_back(indent + report::Fit(fmt::format("{} {} …", line, word), width));
+        lines.push_back(indent + Fit(fmt::format("{} {} …", line, word), width));
         return lines;
       }
       lines.push_back(indent + line);
@@ -218,7 +218,7 @@ Lines Wrap(const std::string& text, const std::string& indent, size_t most) {
     }
     line += (line.empty() ? "" : " ") + word;
   }
-  if (!line.empty()) lines.push_back(indent + report::Fit(line, width));
+  if (!line.empty()) lines.push_back(indent + Fit(line, width));
   return lines;
 }
 

@@ -15,7 +15,7 @@
 #include "gpu/ncu_testing.h"
 #include "gpu/testing.h"
 #include "os/fd.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -144,7 +144,7 @@ TEST(GpuProfilePage, NeverExceedsOnePage) {
       EXPECT_THAT(page, Not(HasSubstr("\x1b")));
       std::istringstream lines(page);
       for (std::string line; std::getline(lines, line);) {
-        EXPECT_LE(report::Width(line), judge::kProfileWidth);
+        EXPECT_LE(Width(line), judge::kProfileWidth);
       }
     }
   }

@@ -10,7 +10,7 @@
 
 #include "app/profile/gpu_kernel_text.h"
 #include "base/demangle.h"
-#include "report/text.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -52,7 +52,7 @@ std::vector<Group> GroupsOf(const GpuProfile& profile) {
 std::string Head(const Group& group) {
   const KernelFacts& facts = group.slowest->facts;
   std::string text =
-      fmt::format("{}<<<{}, {}>>>", report::Fit(judge::ShortName(Demangle(facts.kernel)), 60),
+      fmt::format("{}<<<{}, {}>>>", Fit(judge::ShortName(Demangle(facts.kernel)), 60),
                   judge::Dims(facts.grid), judge::Dims(facts.block));
   if (group.count > 1) {
     text += fmt::format(": {} launches", group.count);
@@ -150,7 +150,7 @@ std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
   }
   std::string page;
   for (const std::string& line : lines) {
-    page += report::Fit(report::Printable(line), judge::kProfileWidth) + "\n";
+    page += Fit(Printable(line), judge::kProfileWidth) + "\n";
   }
   return page;
 }

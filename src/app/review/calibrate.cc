@@ -15,8 +15,8 @@
 #include "evolve/operation.h"
 #include "oracle/installed.h"
 #include "os/fd.h"
-#include "report/text.h"
 #include "review/calibrate.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -59,7 +59,7 @@ Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateOptions& o
   TRY_ASSIGN(Operations operations, Operations::Open(options.common));
   std::vector<review::CalibrationCase> cases;
   for (const review::LabelledKernel& label : labels) {
-    report::ProgressState state;
+    term::ProgressState state;
     state.activity = "reading kernels";
     state.unit = "kernels";
     state.done = static_cast<int64_t>(cases.size());
@@ -82,7 +82,7 @@ Status CheckUsable(const review::CalibrationResult& result) {
   }
   return Fail(ErrorCode::kIo,
               fmt::format("no reviewer gave a usable answer: {}",
-                          report::Printable(result.reviews.front().opinions.front().reason)),
+                          Printable(result.reviews.front().opinions.front().reason)),
               "use --transcript FILE to record their answers");
 }
 
@@ -111,7 +111,7 @@ Result<Calibrated> CalibrateReviewers(const CalibrateOptions& options, Events& e
   }
   TRY_ASSIGN(const auto cases, ReadCases(options, events));
   calibrating.progress = [&](size_t done, size_t all) {
-    report::ProgressState state;
+    term::ProgressState state;
     state.activity = "asking reviewers";
     state.unit = "opinions";
     state.done = static_cast<int64_t>(done);

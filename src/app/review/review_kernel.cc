@@ -13,8 +13,8 @@
 #include "evolve/operation.h"
 #include "judge/verdict_text.h"
 #include "os/fd.h"
-#include "report/text.h"
 #include "review/calibration.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -35,7 +35,7 @@ Status CheckUsable(const review::Review& review) {
   if (std::any_of(review.opinions.begin(), review.opinions.end(), usable)) return {};
   return Fail(ErrorCode::kIo,
               fmt::format("no reviewer gave a usable answer: {}",
-                          report::Printable(review.opinions.front().reason)),
+                          Printable(review.opinions.front().reason)),
               "use --transcript FILE to record their answers");
 }
 

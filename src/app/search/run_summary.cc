@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/search/run_summary.h"
 
-#include "report/run_document.h"
-#include "report/run_html.h"
+#include "report/run/document.h"
+#include "report/run/html.h"
 
 namespace cupel::app {
 

@@ -7,7 +7,7 @@
 
 #include "archive/archive.h"
 #include "base/json.h"
-#include "report/run.h"
+#include "report/run/run.h"
 
 namespace cupel::app {
 

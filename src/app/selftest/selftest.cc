@@ -121,7 +121,7 @@ class SelftestRun {
       ++surprises_;
       events_.Note(fmt::format("{}: {}", examined.specimen->name, surprise));
     }
-    report::ProgressState state;
+    term::ProgressState state;
     state.activity = examined.specimen->name;
     state.done = ++done_;
     state.total = static_cast<int64_t>(report_.all.size());

@@ -10,12 +10,12 @@
 
 #include "judge/record.h"
 #include "os/fd.h"
-#include "report/suite_document.h"
-#include "report/suite_html.h"
-#include "report/suite_merge.h"
-#include "report/suite_svg.h"
-#include "report/suite_tables.h"
-#include "report/text.h"
+#include "report/suite/document.h"
+#include "report/suite/html.h"
+#include "report/suite/merge.h"
+#include "report/suite/svg.h"
+#include "report/suite/tables.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -124,10 +124,9 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
     if (text.empty()) continue;
     const fs::path name = RecordName(item, alike[RecordName(item, false)] > 1);
     if (name.empty()) {
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("the name of the item {} cannot be a file name", report::Printable(item.id)),
-          "read its verdict from the store: docs/formats/suite.md");
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the name of the item {} cannot be a file name", Printable(item.id)),
+                  "read its verdict from the store: docs/formats/suite.md");
     }
     TRY_ASSIGN(const Json verdict, ParseJson(text, item.id));
     std::error_code ignored;

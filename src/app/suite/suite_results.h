@@ -8,9 +8,9 @@
 #include "archive/suite_store.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "report/suite.h"
-#include "report/suite_compare.h"
-#include "report/suite_scores.h"
+#include "report/suite/compare.h"
+#include "report/suite/scores.h"
+#include "report/suite/suite.h"
 
 namespace cupel::app {
 

@@ -27,9 +27,9 @@
 #include "os/fd.h"
 #include "os/process.h"
 #include "report/eta.h"
-#include "report/suite_document.h"
-#include "report/text.h"
+#include "report/suite/document.h"
 #include "serve/worker_pool.h"
+#include "term/text.h"
 
 namespace cupel::app {
 namespace {
@@ -205,7 +205,7 @@ class SuiteRun {
         continue;
       }
       for (const std::string& note : opened[i]->notes) {
-        events_.Note(fmt::format("{}: {}", items[i].id, report::Printable(note)));
+        events_.Note(fmt::format("{}: {}", items[i].id, Printable(note)));
       }
       items[i].source = opened[i]->path;
       items[i].flags = opened[i]->flags;
@@ -402,7 +402,7 @@ class SuiteRun {
 
   SuiteRunOptions options_;
   Events& events_;
-  report::ProgressState state_;
+  term::ProgressState state_;
   fs::path folder_, tasks_root_;
   std::optional<archive::SuiteStore> store_;
   archive::SuiteInfo info_;

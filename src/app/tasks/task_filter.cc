@@ -119,7 +119,7 @@ class FilterRun {
   const FilterOptions& options_;
   Events& events_;
   std::filesystem::path root_;
-  report::ProgressState state_;
+  term::ProgressState state_;
   FilterReport report_;
   oracle::AskModel ask_ = ConfiguredModel();
   oracle::Filter filter_;

@@ -170,7 +170,7 @@ class ReportRun {
   }
 
   void ShowProgress(const std::string& name) {
-    report::ProgressState state;
+    term::ProgressState state;
     state.activity = name;
     state.done = std::count(done_.begin(), done_.end(), true);
     state.total = static_cast<int64_t>(done_.size());

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/suite/scores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/eta.h"
+#include "report/suite/suite_testing.h"
+
+namespace cupel::report {
+namespace {
+
+using testing::HasSubstr;
+
+double At(const SuiteScores& scores, const std::string& baseline, double p) {
+  const auto place = std::find(kFastP.begin(), kFastP.end(), p);
+  return ScoreAgainst(scores, baseline)->fast[static_cast<size_t>(place - kFastP.begin())];
+}
+
+/// Four problems: speed-ups 4 and 1 (mean 2), exactly 1, wrong, and one without a kernel.
+Suite FourProblems() {
+  Suite suite;
+  suite.engine = "gpu";
+  suite.items.push_back(
+      TestItem("fast", "accepted", {TestSetting("a", 1, 4), TestSetting("b", 2, 2)}));
+  suite.items.push_back(TestItem("even", "accepted", {TestSetting("a", 5, 5)}));
+  suite.items.push_back(TestItem("wrong", "rejected", {TestSetting("a", 1, 100)}));
+  suite.without_kernel.emplace_back("none", "forward");
+  return suite;
+}
+
+TEST(SuiteScores, FastPCountsSolvedProblemsAboveP) {
+  const SuiteScores scores = Score(FourProblems());
+  EXPECT_EQ(scores.problems.size(), 4);
+  EXPECT_EQ(scores.correct_problems, 2);
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 0), 0.5);
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 0.8), 0.5);
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 1), 0.25);  // a speed-up of 1 is not more than 1
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 1.5), 0.25);
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 2), 0);  // a speed-up of 2 is not more than 2
+  EXPECT_EQ(ScoreAgainst(scores, "compile"), nullptr);
+}
+
+TEST(SuiteScores, UsesGeometricMeansOfAcceptedKernels) {
+  const SuiteScores scores = Score(FourProblems());
+  const BaselineScore& eager = *ScoreAgainst(scores, "eager");
+  EXPECT_NEAR(*eager.over_problems, std::sqrt(2.0), 1e-12);  // of 2 and 1
+  EXPECT_EQ(eager.timed_problems, 2);
+  EXPECT_NEAR(*eager.over_settings, std::cbrt(4.0), 1e-12);  // of 4, 1 and 1
+  EXPECT_EQ(eager.timed_settings, 3);
+}
+
+TEST(SuiteScores, UsesTheBestKernelOfAProblem) {
+  Suite suite;
+  suite.engine = "gpu";
+  suite.items.push_back(TestItem("t", "accepted", {TestSetting("a", 4, 8)}, "slow.cu"));
+  suite.items.push_back(TestItem("t", "accepted", {TestSetting("a", 2, 8)}, "fast.cu"));
+  suite.items.push_back(TestItem("t", "rejected", {TestSetting("a", 1, 8)}, "wrong.cu"));
+  const SuiteScores scores = Score(suite);
+  ASSERT_EQ(scores.problems.size(), 1);
+  EXPECT_EQ(scores.problems[0].kernel.at("eager"), "t/forward/fast.cu");
+  EXPECT_EQ(scores.problems[0].speedup.at("eager"), 4);
+  EXPECT_EQ(scores.kernels, 3);
+  EXPECT_EQ(scores.accepted_kernels, 2);
+}
+
+TEST(SuiteScores, EstimatesGiveNoSpeedup) {
+  Suite suite;
+  suite.engine = "emu";
+  SuiteSetting setting;
+  setting.id = "a";
+  setting.status = "passed";
+  setting.estimate_us = 3;
+  suite.items.push_back(TestItem("t", "accepted", {setting}));
+  const SuiteScores scores = Score(suite);
+  EXPECT_EQ(scores.correct_problems, 1);
+  EXPECT_TRUE(scores.baselines.empty());
+  EXPECT_THAT(scores.why_no_times, HasSubstr("estimates"));
+  EXPECT_NEAR(*MeanTime(suite.items[0]), 3, 1e-12);
+}
+
+TEST(SuiteScores, IgnoresDerivedAndUnpassableSettings) {
+  Suite suite;
+  suite.engine = "gpu";
+  SuiteSetting derived = TestSetting("heldout-1", 1, 100), broken = TestSetting("multi-1", 1, 1);
+  derived.derived = "batch_size=1";
+  broken.status = "no_reference";
+  suite.items.push_back(TestItem("t", "accepted", {TestSetting("a", 1, 2), derived, broken}));
+  suite.items.push_back(TestItem("u", "pending"));
+  const SuiteScores scores = Score(suite);
+  EXPECT_EQ(scores.settings, 1);
+  EXPECT_EQ(scores.problems[0].speedup.at("eager"), 2);
+  EXPECT_EQ(scores.kernels, 1);
+  EXPECT_EQ(scores.problems.size(), 2);
+}
+
+TEST(SuiteScores, UsesMultiSettingsForSpeedIfThereAreAny) {
+  SuiteSetting single = TestSetting("single-0", 1, 3), multi = TestSetting("multi-0", 1, 2),
+               heldout = TestSetting("heldout-0", 8, 1);
+  single.kind = "single";
+  multi.kind = "multi";
+  heldout.kind = "heldout";
+  EXPECT_DOUBLE_EQ(*MeanSpeedup(TestItem("t", "accepted", {single, multi, heldout}), "eager"), 2);
+  EXPECT_DOUBLE_EQ(*MeanSpeedup(TestItem("t", "accepted", {single, heldout}), "eager"), 3);
+  EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {single, heldout})), 1);
+  EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {heldout})), 8);
+  // If the multi setting failed, other settings do not replace it.
+  multi.status = "failed";
+  EXPECT_FALSE(MeanTime(TestItem("t", "rejected", {single, multi, heldout})));
+}
+
+TEST(Eta, EstimatesByOtherKernelsOfTheProblem) {
+  Eta eta;
+  EXPECT_FALSE(eta.Left({"a"}, 1));
+  eta.Finished("a", 10);
+  eta.Finished("a", 20);
+  EXPECT_EQ(*eta.Left({"a", "a"}, 1), 30);
+  EXPECT_EQ(*eta.Left({"a", "a"}, 2), 15);
+  EXPECT_EQ(*eta.Left({"a"}, 8), 15);  // one item is not shared
+  EXPECT_EQ(*eta.Left({}, 1), 0);
+}
+
+TEST(Eta, LimitsTheInfluenceOfAVeryLongGroup) {
+  Eta eta;
+  for (const char* group : {"a", "b", "c"}) eta.Finished(group, 1);
+  eta.Finished("giant", 1000);
+  EXPECT_LT(*eta.Left({"unknown"}, 1), 5);
+  EXPECT_EQ(*eta.Left({"giant"}, 1), 1000);
+}
+
+}  // namespace
+}  // namespace cupel::report
