@@ -4,7 +4,6 @@
 
 #include "build/audit.h"
 #include "build/elf.h"
-#include "build/x86.h"
 #include "harness.h"
 
 namespace cupel::fuzz {
@@ -14,9 +13,6 @@ void RunOne(std::string_view input) {
   const auto bytes = std::make_unique<std::byte[]>(input.size());
   if (!input.empty()) std::memcpy(bytes.get(), input.data(), input.size());
   const std::span<const std::byte> file(bytes.get(), input.size());
-  for (size_t at = 0; at < std::min<size_t>(file.size(), 64); ++at) {
-    CHECK(build::InstructionLength(file.subspan(at)) <= std::min<size_t>(15, file.size() - at));
-  }
   const auto object = build::ReadSharedObject(file);
   if (!object) {
     CHECK(!object.error().message.empty());

@@ -52,7 +52,15 @@ TEST(X86, DecodesInstructionLengths) {
   EXPECT_EQ(Length({0xc5, 0xf8, 0x77}), 3u);                     // vzeroupper
   EXPECT_EQ(Length({0xc4, 0xe2, 0x79, 0x18, 0x04, 0x24}), 6u);   // vbroadcastss xmm0, [rsp]
   EXPECT_EQ(Length({0x62, 0xf1, 0x7c, 0x48, 0x28, 0x44, 0x24, 0x01}), 8u);  // vmovaps zmm0, …
+  EXPECT_EQ(Length({0x8f, 0xe8, 0x78, 0xc2, 0xec, 0x0e}), 6u);              // vprotd xmm5, …, 14
+  EXPECT_EQ(Length({0x8f, 0xe9, 0x78, 0x81, 0xc1}), 5u);                    // vfrczpd xmm0, xmm1
+  EXPECT_EQ(Length({0x8f, 0xea, 0x78, 0x10, 0xc1, 1, 2, 3, 4}), 9u);        // bextr eax, ecx, imm32
+  EXPECT_EQ(Length({0x8f, 0xc0}), 2u);                                      // pop rax
+  EXPECT_EQ(Length({0x66, 0x0f, 0x78, 0xc0, 1, 2}), 6u);                    // extrq xmm0, 1, 2
+  EXPECT_EQ(Length({0xf2, 0x0f, 0x78, 0xd9, 1, 2}), 6u);                    // insertq xmm3, …, 1, 2
+  EXPECT_EQ(Length({0x0f, 0x78, 0xd9}), 3u);                                // vmread rcx, rbx
   EXPECT_EQ(Length({0x06}), 0u);
+  EXPECT_EQ(Length({0x8f, 0xeb, 0x78, 0x10, 0xc1}), 0u);
   EXPECT_EQ(InstructionLength(Code({0xe8, 1, 2})), 0u);  // cut off
 }
 
@@ -73,6 +81,10 @@ TEST(X86, FindsImpureInstructions) {
   const SystemCalls found = FindSystemCalls(
       Code({0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0xc7, 0xf0, 0x48, 0x0f, 0xc7, 0xf9, 0xc3}));
   EXPECT_THAT(found.impure, ElementsAre("rdrand", "rdseed", "rdtsc", "rdtscp"));
+  // rdpmc; rdpru; rdpid rax
+  EXPECT_THAT(
+      FindSystemCalls(Code({0x0f, 0x33, 0x0f, 0x01, 0xfd, 0xf3, 0x0f, 0xc7, 0xf8, 0xc3})).impure,
+      ElementsAre("rdpid", "rdpmc", "rdpru"));
   // cmpxchg8b [rax]; mov eax, 0x0000310f
   EXPECT_THAT(FindSystemCalls(Code({0x0f, 0xc7, 0x08, 0xb8, 0x0f, 0x31, 0x00, 0x00})).impure,
               IsEmpty());

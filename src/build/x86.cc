@@ -14,8 +14,8 @@ constexpr size_t kMostFound = 16;
 
 /// What follows the opcode, one character for each opcode:
 ///   . nothing    m ModRM    b imm8    B ModRM imm8    z imm16/32    Z ModRM imm16/32
-///   w imm16      e imm16 imm8    r rel32    v imm16/32/64    a address    t ModRM, imm if TEST
-///   p prefix     x not an instruction
+///   w imm16      e imm16 imm8    E ModRM imm8 imm8           r rel32    v imm16/32/64
+///   a address    t ModRM, imm if TEST    p prefix            x not an instruction
 constexpr std::string_view kOneByte =
     "mmmmbzxxmmmmbzxp"  // 00; 0f leads to the next map
     "mmmmbzxxmmmmbzxx"
@@ -90,9 +90,10 @@ class Decoder {
       const char form = kOneByte[byte];
       if (form != 'p') {
         opcode_ = byte;
-        return byte == 0x8f && (Peek() & 0x38) != 0 ? 'x' : form;  // else AMD's XOP
+        return byte == 0x8f && (Peek() & 0x38) != 0 ? XopForm() : form;
       }
       if (byte == 0x66) short_ = true;
+      if (byte == 0xf2) repeat_ = true;
       if (byte == 0x67) short_address_ = true;
       wide_ = rex_ = false;  // REX counts only right before the opcode
     }
@@ -103,7 +104,16 @@ class Decoder {
     if (byte == 0x38) return Next(), 'm';
     if (byte == 0x3a) return Next(), 'B';
     opcode_ = 0x0f00 | byte;
+    if (byte == 0x78 && (short_ || repeat_)) return 'E';  // AMD's extrq and insertq
     return kTwoByte[byte];
+  }
+
+  /// AMD's XOP: two bytes, the first with the map, then the opcode.
+  char XopForm() {
+    const unsigned map = Peek() & 31;
+    if (rex_ || short_ || map < 8 || map > 10) return 'x';
+    Skip(3);
+    return map == 8 ? 'B' : map == 9 ? 'm' : 'Z';
   }
 
   /// VEX and EVEX: `payload` bytes, then an opcode of the map.
@@ -136,6 +146,8 @@ class Decoder {
         return Skip(2);
       case 'e':
         return Skip(3);
+      case 'E':
+        return ModRm(), Skip(2);
       case 'r':
         return Skip(4);
       case 'v':
@@ -170,7 +182,8 @@ class Decoder {
   Bytes code_;
   size_t at_ = 0;
   unsigned opcode_ = 0;
-  bool ok_ = true, wide_ = false, rex_ = false, short_ = false, short_address_ = false;
+  bool ok_ = true, wide_ = false, rex_ = false, short_ = false, repeat_ = false;
+  bool short_address_ = false;
 };
 
 /// Checks the instruction's last two bytes: all three forms end with their opcode.
@@ -181,17 +194,19 @@ bool CallsTheKernel(Bytes instruction) {
   return (first == 0x0f && (last == 0x05 || last == 0x34)) || (first == 0xcd && last == 0x80);
 }
 
-/// The name of an impure instruction without prefixes; empty for others.
-std::string_view ImpureName(Bytes instruction) {
+/// The name of an impure instruction without prefixes; empty for others. `repeats`: f3 was one.
+std::string_view ImpureName(Bytes instruction, bool repeats) {
   if (instruction.size() < 2 || std::to_integer<unsigned>(instruction[0]) != 0x0f) return {};
   const auto second = std::to_integer<unsigned>(instruction[1]);
   if (second == 0x31) return "rdtsc";
+  if (second == 0x33) return "rdpmc";
   if (instruction.size() < 3) return {};
   const auto third = std::to_integer<unsigned>(instruction[2]);
   if (second == 0x01 && third == 0xf9) return "rdtscp";
+  if (second == 0x01 && third == 0xfd) return "rdpru";
   const bool of_register = second == 0xc7 && third >= 0xc0;
   if (of_register && (third & 0x38) == 0x30) return "rdrand";
-  if (of_register && (third & 0x38) == 0x38) return "rdseed";  // rdpid, with a prefix
+  if (of_register && (third & 0x38) == 0x38) return repeats ? "rdpid" : "rdseed";
   return {};
 }
 
@@ -216,12 +231,17 @@ SystemCalls FindSystemCalls(Bytes code) {
     // Skip prefixes, so that the end of a longer instruction is not mistaken for such an
     // instruction.
     Bytes instruction = code.subspan(at, length);
-    while (instruction.size() > 1 && IsPrefix(instruction[0])) instruction = instruction.subspan(1);
+    bool repeats = false;
+    while (instruction.size() > 1 && IsPrefix(instruction[0])) {
+      repeats |= instruction[0] == std::byte{0xf3};
+      instruction = instruction.subspan(1);
+    }
     if (instruction.size() == 2 && CallsTheKernel(instruction) &&
         found.offsets.size() < kMostFound) {
       found.offsets.push_back(at);
     }
-    if (const auto name = ImpureName(instruction); !name.empty()) found.impure.insert(name);
+    if (const auto name = ImpureName(instruction, repeats); !name.empty())
+      found.impure.insert(name);
     at += length;
   }
   return found;

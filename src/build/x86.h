@@ -17,7 +17,8 @@ size_t InstructionLength(std::span<const std::byte> code);
 
 struct SystemCalls {
   std::vector<size_t> offsets;  // of syscall, sysenter and int 0x80; at most 16
-  /// Names of the instructions that differ from call to call: clocks and random numbers.
+  /// Names of the instructions whose results differ from call to call: clocks, counters, random
+  /// numbers and the processor's number.
   std::set<std::string_view> impure;
   /// Places where the walk found bytes that are not an instruction and continued at the next byte.
   /// After the first such place, results may be wrong.
