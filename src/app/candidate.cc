@@ -11,6 +11,9 @@
 #include "build/extract.h"
 #include "build/flags.h"
 #include "oracle/python.h"
+#include "os/files.h"
+#include "os/folders.h"
+#include "os/temp_dir.h"
 #include "term/text.h"
 
 namespace cupel::app {

@@ -12,7 +12,7 @@
 #include "app/options.h"
 #include "assay/assay.h"
 #include "base/result.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 #include "task/task.h"
 
 namespace cupel::app {

@@ -4,7 +4,8 @@
 #include <cctype>
 
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 
 namespace cupel::app {
 namespace {

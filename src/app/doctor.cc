@@ -15,7 +15,7 @@
 #include "gpu/engine.h"
 #include "gpu/ncu.h"
 #include "oracle/python.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "os/process.h"
 #include "os/sandbox.h"
 

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::app {
 namespace {

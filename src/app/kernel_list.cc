@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::app {
 namespace {

@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "llm/transcript.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

@@ -13,7 +13,7 @@
 #include "gpu/engine.h"
 #include "gpu/gpu_lock.h"
 #include "oracle/installed.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "task/reduced.h"
 
 namespace cupel::app {

@@ -17,7 +17,7 @@
 #include "archive/schema.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::archive {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <optional>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::archive {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/version.h"
 #include "build/build.h"
 #include "build/source_scan.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
 
 namespace cupel::assay {

@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "judge/verdict.h"
 #include "oracle/oracle.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 #include "plan/plan.h"
 #include "record/recorder.h"
 #include "task/task.h"

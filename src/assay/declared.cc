@@ -12,7 +12,7 @@
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "build/source_scan.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::assay {
 namespace {

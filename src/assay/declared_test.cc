@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::assay {
 namespace {

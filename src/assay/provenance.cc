@@ -14,7 +14,7 @@
 #include "base/version.h"
 #include "build/cache.h"
 #include "oracle/scripts.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/mapped_file.h"
 
 namespace cupel::assay {

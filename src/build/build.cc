@@ -18,7 +18,8 @@
 #include "build/elf.h"
 #include "build/flags.h"
 #include "build/source_scan.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;

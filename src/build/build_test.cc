@@ -12,8 +12,8 @@
 #include "base/hash.h"
 #include "build/cache.h"
 #include "build/elf.h"
-#include "os/fd.h"
 #include "os/mapped_file.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 namespace {

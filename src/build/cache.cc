@@ -13,8 +13,9 @@
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/sandbox_json.h"
+#include "os/temp_dir.h"
 #include "os/trim.h"
 
 namespace cupel::build {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "build/steps.h"
+#include "os/files.h"
 #include "os/process.h"
 #include "os/programs.h"
 #include "os/run_until.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
 
 namespace cupel::build {

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 

@@ -9,8 +9,9 @@
 
 #include "build/build.h"
 #include "build/diagnostics.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "build/build.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::build {
 namespace {

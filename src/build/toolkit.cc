@@ -5,7 +5,8 @@
 
 #include "base/json.h"
 #include "build/build.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/process.h"
 #include "os/programs.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace cupel::cli {
 

@@ -6,7 +6,7 @@
 
 #include "app/candidate.h"
 #include "cli/commands.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "term/text.h"
 
 namespace cupel::cli {

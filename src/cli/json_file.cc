@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/json_file.h"
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::cli {
 

@@ -8,7 +8,7 @@
 #include "app/session.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "report/run/compare.h"
 #include "report/run/text.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "llm/spec.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::evolve {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "evolve/feedback.h"
 #include "evolve/lessons.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
 
 namespace cupel::evolve {

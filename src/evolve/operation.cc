@@ -10,7 +10,7 @@
 
 #include "base/printable.h"
 #include "base/text.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::evolve {
 namespace {

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::evolve {
 namespace {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::gpu {
 namespace {

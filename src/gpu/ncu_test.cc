@@ -8,7 +8,8 @@
 #include <optional>
 
 #include "gpu/ncu_testing.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::gpu {
 namespace {

@@ -17,6 +17,7 @@
 #include "gpu/program.h"
 #include "gpu/remote.h"
 #include "os/fd.h"
+#include "os/files.h"
 #include "os/mapped_file.h"
 #include "plan/codec.h"
 

@@ -10,8 +10,9 @@
 #include "base/json.h"
 #include "gpu/engine.h"
 #include "gpu/testing.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::gpu {
 namespace {

@@ -13,7 +13,7 @@
 #include "gpu/outputs.h"
 #include "gpu/replay.h"
 #include "gpu/surroundings.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::gpu {
 namespace {

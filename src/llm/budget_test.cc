@@ -7,7 +7,8 @@
 #include <thread>
 
 #include "llm/limiter.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::llm {
 namespace {

@@ -10,7 +10,8 @@
 #include "llm/open.h"
 #include "llm/replay.h"
 #include "llm/transcript.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::llm {
 namespace {

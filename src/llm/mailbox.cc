@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::llm {
 namespace fs = std::filesystem;

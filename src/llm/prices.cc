@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "llm/keys.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 
 namespace cupel::llm {
 namespace fs = std::filesystem;

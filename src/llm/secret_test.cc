@@ -7,7 +7,8 @@
 #include <cstdlib>
 
 #include "llm/keys.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::llm {
 namespace {

@@ -12,6 +12,8 @@
 #include <map>
 #include <utility>
 
+#include "os/files.h"
+
 namespace cupel::llm {
 namespace fs = std::filesystem;
 namespace {

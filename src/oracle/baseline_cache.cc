@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::oracle {
 namespace {

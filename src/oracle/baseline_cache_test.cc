@@ -7,7 +7,8 @@
 #include <fstream>
 #include <thread>
 
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

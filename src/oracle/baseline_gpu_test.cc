@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "oracle/baseline.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

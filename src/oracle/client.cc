@@ -10,7 +10,6 @@
 #include "oracle/environment.h"
 #include "oracle/load.h"
 #include "oracle/scripts.h"
-#include "os/fd.h"
 
 namespace cupel::oracle {
 namespace {

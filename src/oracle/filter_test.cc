@@ -11,7 +11,7 @@
 
 #include "oracle/filter_reply.h"
 #include "oracle/python.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "os/fd.h"
+#include "os/folders.h"
 
 namespace cupel::oracle {
 

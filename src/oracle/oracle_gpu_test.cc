@@ -10,7 +10,7 @@
 
 #include "oracle/oracle.h"
 #include "oracle/python.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "oracle/python.h"
 #include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "os/fd.h"
+#include "os/files.h"
 #include "os/trim.h"
 
 namespace cupel::oracle {

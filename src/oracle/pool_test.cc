@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

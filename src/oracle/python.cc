@@ -17,7 +17,8 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "oracle/environment.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/process.h"
 #include "os/programs.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::oracle {
 namespace {

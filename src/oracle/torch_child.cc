@@ -11,6 +11,7 @@
 
 #include "oracle/environment.h"
 #include "oracle/python.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "os/fd.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::oracle {
 

@@ -14,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/mapped_file.h"
+#include "os/temp_dir.h"
 
 namespace cupel::os {
 namespace {

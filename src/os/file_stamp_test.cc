@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::os {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::os {
 namespace {

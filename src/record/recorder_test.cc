@@ -16,7 +16,7 @@
 #include <optional>
 #include <thread>
 
-#include "os/fd.h"
+#include "os/files.h"
 #include "plan/codec.h"
 
 namespace cupel::record {

@@ -10,7 +10,8 @@
 #include <latch>
 #include <mutex>
 
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::review {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::review {
 namespace {

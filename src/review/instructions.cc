@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::review {
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::review {
 namespace fs = std::filesystem;

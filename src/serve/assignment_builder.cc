@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "build/build.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::serve {
 

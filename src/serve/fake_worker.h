@@ -12,7 +12,8 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "serve/identity.h"
 #include "serve/remote_oracle.h"
 #include "serve/worker.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::serve {
 namespace {

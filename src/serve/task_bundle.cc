@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::serve {
 namespace {

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 
 namespace cupel::serve {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "gpu/driver.h"
 #include "os/cancel.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "os/process.h"
 #include "report/bench_parts.h"
 #include "serve/command.h"

@@ -12,7 +12,8 @@
 #include <map>
 
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/temp_dir.h"
 #include "task/case_file.h"
 
 namespace cupel::serve {

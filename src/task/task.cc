@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/spelling.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/path.h"
 #include "task/config.h"
 #include "task/heldout.h"

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::task {
 namespace {

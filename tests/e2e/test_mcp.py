@@ -12,7 +12,7 @@ import unittest
 
 import kernels
 import test_import
-from support import CUPEL, SOURCE, CupelTest
+from support import CUPEL, SOURCE, CupelTest, ci_share
 from test_worker import descendants
 
 WRONG = kernels.linear("sum + b[col]", "sum")
@@ -111,6 +111,7 @@ class McpTest(CupelTest):
         self.assertEqual(len(descendants(self.server.pid)) > 1, wanted)
 
 
+@ci_share()
 class Judging(McpTest):
     def test_verdicts_are_answers(self):
         right = self.check(kernels.LINEAR)
@@ -199,6 +200,7 @@ class Hostile(McpTest):
         self.assertTrue(self.call("run_report", run="--version")["isError"])
 
 
+@ci_share()
 class Ends(McpTest):
     def test_a_cancelled_call_ends_at_once(self):
         number = self.begin_check(SLOW)

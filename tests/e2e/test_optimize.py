@@ -6,7 +6,7 @@ import time
 import unittest
 
 import kernels
-from support import CUPEL, CupelTest
+from support import CUPEL, CupelTest, ci_share
 
 # One thread sums a whole row. The gain to find is to spread the sum over the lanes of a warp.
 SLOW_LINEAR = r"""
@@ -40,6 +40,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
+@ci_share()
 class Optimize(CupelTest):
     def command(self, run, *args):
         return ["optimize", "mnist_linear", "--kernel", self.write("slow.cu", SLOW_LINEAR), "--settings", "single",

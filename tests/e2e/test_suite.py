@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 import suite_fixture
 from suite_fixture import Kernel
-from support import CUPEL, CupelTest, SOURCE
+from support import CUPEL, SOURCE, CupelTest, ci_share
 
 
 def without_timing(value):
@@ -27,6 +27,7 @@ def results(run):
     return without_timing(json.loads((run / "results.json").read_text()))
 
 
+@ci_share()
 class SuiteRuns(CupelTest):
     def setUp(self):
         super().setUp()

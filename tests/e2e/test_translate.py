@@ -6,7 +6,7 @@ import time
 import unittest
 
 import kernels
-from support import CUPEL, SOURCE, CupelTest
+from support import CUPEL, SOURCE, CupelTest, ci_share
 
 # A program as the model. The number of earlier answers in the prompt selects its answer. It stores each
 # prompt, and hangs at a question if the test requests it.
@@ -35,6 +35,7 @@ OUT_OF_BOUNDS = kernels.linear("(row < rows && k < depth) ? x[row * depth + k]",
                                "(row <= rows && k < depth) ? x[(row + 1) * depth + k]")
 
 
+@ci_share()
 class Translate(CupelTest):
     def model(self, *answers):
         script = self.write("model.py", MODEL)

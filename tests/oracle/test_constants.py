@@ -93,7 +93,7 @@ class Constants(unittest.TestCase):
         self.assertEqual(set(constant("baseline_server", "SAMPLE_MODES")), set(strings_in(body)) - {"?"})
 
     def test_confirm_times_in_the_same_ways(self):
-        ways = in_cpp("cli/confirm_text.h", r"kConfirmWays\[\] = \{(.*?)\};")
+        ways = in_cpp("app/confirm/confirm.h", r"kConfirmWays\[\] = \{(.*?)\};")
         self.assertEqual(keys("confirm", "WAYS"), set(strings_in(ways)))
 
 

@@ -17,6 +17,7 @@
 
 #include "os/fd.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::os {
 namespace {

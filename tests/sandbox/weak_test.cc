@@ -17,6 +17,7 @@
 
 #include "os/process.h"
 #include "os/sandbox.h"
+#include "os/temp_dir.h"
 
 namespace cupel::os {
 namespace {

@@ -12,7 +12,8 @@
 #include "build/build.h"
 #include "gpu/driver.h"
 #include "judge/record.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "task/reduced.h"
 
 namespace cupel::app {

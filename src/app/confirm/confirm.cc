@@ -14,7 +14,9 @@
 #include "build/flags.h"
 #include "gpu/driver.h"
 #include "gpu/engine.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

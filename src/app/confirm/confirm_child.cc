@@ -8,7 +8,10 @@
 
 #include "build/build.h"
 #include "oracle/environment.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

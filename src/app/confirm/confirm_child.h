@@ -12,7 +12,6 @@
 
 #include "base/json.h"
 #include "oracle/python.h"
-#include "os/fd.h"
 #include "os/sandbox.h"
 
 namespace cupel::app {

@@ -10,6 +10,7 @@
 
 #include "judge/compare.h"
 #include "os/fd.h"
+#include "os/files.h"
 #include "os/mapped_file.h"
 
 namespace cupel::app {

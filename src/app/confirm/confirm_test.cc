@@ -12,6 +12,7 @@
 #include "app/confirm/confirm_child.h"
 #include "app/confirm/confirm_files.h"
 #include "build/build.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

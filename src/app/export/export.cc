@@ -11,8 +11,10 @@
 #include "base/version.h"
 #include "oracle/python.h"
 #include "oracle/wiring.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

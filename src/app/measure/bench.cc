@@ -16,7 +16,7 @@
 #include "app/lanes.h"
 #include "app/session.h"
 #include "base/version.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "report/bench_parts.h"
 
 namespace cupel::app {

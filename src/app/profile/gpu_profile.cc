@@ -14,8 +14,8 @@
 #include "emu/exec/emulator.h"
 #include "gpu/ncu.h"
 #include "gpu/one_shot.h"
-#include "os/fd.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 #include "stats/robust.h"
 
 namespace cupel::app {

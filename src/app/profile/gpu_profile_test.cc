@@ -14,7 +14,7 @@
 #include "app/profile/gpu_profile_text.h"
 #include "gpu/ncu_testing.h"
 #include "gpu/testing.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 #include "term/text.h"
 
 namespace cupel::app {

@@ -7,7 +7,7 @@
 
 #include "app/profile/gpu_profile_text.h"
 #include "build/build.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "task/case.h"
 
 namespace cupel::app {

@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "evolve/operation.h"
 #include "oracle/installed.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "review/calibrate.h"
 #include "term/text.h"
 

@@ -12,7 +12,7 @@
 #include "build/build.h"
 #include "evolve/operation.h"
 #include "judge/verdict_text.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "review/calibration.h"
 #include "term/text.h"
 

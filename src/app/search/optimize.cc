@@ -20,7 +20,7 @@
 #include "evolve/objective.h"
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "review/calibration.h"
 
 namespace cupel::app {

@@ -13,7 +13,7 @@
 #include "evolve/evaluator.h"
 #include "evolve/operation.h"
 #include "evolve/translator.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::app {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "build/build.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::app {
 namespace {

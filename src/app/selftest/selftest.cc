@@ -11,8 +11,10 @@
 #include "app/lanes.h"
 #include "app/session.h"
 #include "base/clock.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

@@ -14,7 +14,7 @@
 #include "app/tasks/task_files.h"
 #include "base/hash.h"
 #include "base/name_some.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/path.h"
 #include "task/task.h"
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "judge/record.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "report/suite/document.h"
 #include "report/suite/html.h"
 #include "report/suite/merge.h"

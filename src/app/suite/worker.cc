@@ -14,7 +14,7 @@
 #include "judge/record.h"
 #include "judge/verdict.h"
 #include "oracle/python.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "serve/identity.h"
 #include "serve/remote_oracle.h"
 #include "serve/worker.h"

@@ -7,7 +7,8 @@
 
 #include "app/session.h"
 #include "app/tasks/task_files.h"
-#include "os/fd.h"
+#include "os/files.h"
+#include "os/folders.h"
 #include "task/reduced.h"
 
 namespace cupel::app {

@@ -8,7 +8,7 @@
 
 #include "app/session.h"
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/files.h"
 
 namespace cupel::app {
 namespace {

@@ -10,8 +10,9 @@
 #include "app/lanes.h"
 #include "app/tasks/task_import.h"
 #include "base/hash.h"
-#include "os/fd.h"
+#include "os/files.h"
 #include "os/process.h"
+#include "os/temp_dir.h"
 
 namespace cupel::app {
 namespace {

@@ -7,7 +7,7 @@
 #include "app/tasks/task_import.h"
 #include "oracle/filter.h"
 #include "oracle/oracle.h"
-#include "os/fd.h"
+#include "os/folders.h"
 #include "task/reduced.h"
 
 namespace cupel::app {

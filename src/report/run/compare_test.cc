@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "os/temp_dir.h"
 #include "report/run/run_testing.h"
 
 namespace cupel::report {

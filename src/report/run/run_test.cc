@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "os/temp_dir.h"
 #include "report/run/document.h"
 #include "report/run/run_testing.h"
 #include "report/run/spending.h"

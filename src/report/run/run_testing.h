@@ -11,7 +11,7 @@
 
 #include "archive/archive.h"
 #include "base/json.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::report {
 

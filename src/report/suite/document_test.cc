@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "os/fd.h"
+#include "os/temp_dir.h"
 #include "report/suite/html.h"
 #include "report/suite/tables.h"
 

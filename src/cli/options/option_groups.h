@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace CLI {
 class App;

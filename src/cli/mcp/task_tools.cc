@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "cli/mcp_brief.h"
-#include "cli/mcp_guide.h"
-#include "cli/mcp_schemas.h"
-#include "cli/mcp_tools.h"
-#include "os/fd.h"
+#include "cli/mcp/brief.h"
+#include "cli/mcp/guide.h"
+#include "cli/mcp/schemas.h"
+#include "cli/mcp/tools.h"
+#include "os/files.h"
 #include "task/task.h"
 #include "term/text.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/option_groups.h"
+#include "cli/options/option_groups.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,5 +1,5 @@
 // The command line as data: the options of the use cases (app/options.h), and how to show the
-// result. Only options*.cc and option_groups.cc include CLI11, which is a heavy header.
+// result. Only the files of this folder include CLI11, which is a heavy header.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

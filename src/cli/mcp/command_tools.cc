@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "cli/mcp_command.h"
-#include "cli/mcp_schemas.h"
-#include "os/fd.h"
+#include "cli/mcp/command.h"
+#include "cli/mcp/schemas.h"
+#include "os/files.h"
 
 namespace cupel::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <array>
 #include <filesystem>
 
-#include "cli/mcp_brief.h"
-#include "cli/mcp_child.h"
-#include "cli/mcp_records.h"
+#include "cli/mcp/brief.h"
+#include "cli/mcp/child.h"
+#include "cli/mcp/records.h"
 
 namespace cupel::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/search/optimize_config.h"
-#include "cli/option_groups.h"
+#include "cli/options/option_groups.h"
 
 namespace cupel::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/mcp_records.h"
-#include "cli/mcp_tools.h"
+#include "cli/mcp/records.h"
+#include "cli/mcp/tools.h"
 
 namespace cupel::cli {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "cli/mcp_command.h"
-#include "cli/mcp_schemas.h"
+#include "cli/mcp/command.h"
+#include "cli/mcp/schemas.h"
 #include "llm/spec.h"
 
 namespace cupel::cli {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/mcp_records.h"
-#include "cli/options.h"
+#include "cli/mcp/records.h"
+#include "cli/options/options.h"
 #include "serve/mcp_offer.h"
 
 namespace cupel::cli {

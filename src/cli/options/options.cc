@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "base/printable.h"
 #include "base/spelling.h"
 #include "base/version.h"
-#include "cli/option_groups.h"
+#include "cli/options/option_groups.h"
 
 namespace cupel::cli {
 namespace {

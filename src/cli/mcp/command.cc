@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mcp_command.h"
+#include "cli/mcp/command.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 
 #include "app/candidate.h"
 #include "cli/json_file.h"
-#include "cli/mcp_brief.h"
-#include "cli/mcp_child.h"
-#include "os/fd.h"
+#include "cli/mcp/brief.h"
+#include "cli/mcp/child.h"
+#include "os/files.h"
 
 namespace cupel::cli {
 namespace {

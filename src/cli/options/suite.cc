@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
-#include "cli/option_groups.h"
+#include "cli/options/option_groups.h"
 
 namespace cupel::cli {
 namespace {

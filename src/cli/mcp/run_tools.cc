@@ -8,10 +8,10 @@
 
 #include "app/search/run_summary.h"
 #include "archive/archive.h"
-#include "cli/mcp_brief.h"
-#include "cli/mcp_command.h"
-#include "cli/mcp_schemas.h"
-#include "os/fd.h"
+#include "cli/mcp/brief.h"
+#include "cli/mcp/command.h"
+#include "cli/mcp/schemas.h"
+#include "os/files.h"
 #include "term/text.h"
 
 namespace cupel::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mcp_schemas.h"
+#include "cli/mcp/schemas.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mcp_child.h"
+#include "cli/mcp/child.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "os/fd.h"
+#include "os/temp_dir.h"
 
 namespace cupel::cli {
 

@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "cli/commands.h"
-#include "cli/mcp_guide.h"
-#include "cli/mcp_tools.h"
+#include "cli/mcp/guide.h"
+#include "cli/mcp/tools.h"
 #include "cli/protocol_output.h"
+#include "os/folders.h"
 #include "os/process.h"
 #include "serve/mcp_stream.h"
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mcp_records.h"
+#include "cli/mcp/records.h"
 
 #include <fmt/format.h>
 
 #include <utility>
+
+#include "os/temp_dir.h"
 
 namespace cupel::cli {
 namespace {

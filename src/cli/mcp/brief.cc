@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mcp_brief.h"
+#include "cli/mcp/brief.h"
 
 #include <fmt/format.h>
 
