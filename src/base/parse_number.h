@@ -13,9 +13,8 @@ namespace cupel {
 template <class T>
 std::optional<T> ParseNumber(std::string_view text) {
   T value{};
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end) return std::nullopt;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
   return value;
 }
 

@@ -52,7 +52,7 @@ std::optional<fs::path> FindProgram(const std::string& name) {
 }
 
 Result<fs::path> FindTool(const Tool& tool) {
-  if (const fs::path named = Variable(tool.variable); !named.empty()) {
+  if (fs::path named = Variable(tool.variable); !named.empty()) {
     if (CanRun(named)) return named;
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("{} is {}, which is not a program", tool.variable, named.string()),
