@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <string_view>
 
+#include "base/parse_number.h"
 #include "device/device.h"
 #include "emu/exec/emulator.h"
 #include "gpu/engine.h"
@@ -55,12 +55,8 @@ Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
 
 Result<int> GpuOrdinal(std::string_view device) {
   if (device == "gpu") return 0;
-  int ordinal = 0;
-  const bool numbered = device.starts_with("gpu:");
-  const std::string_view number = numbered ? device.substr(4) : std::string_view();
-  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
-  if (!number.empty() && error == std::errc() && rest == number.data() + number.size()) {
-    return ordinal;
+  if (device.starts_with("gpu:")) {
+    if (const auto ordinal = ParseNumber<int>(device.substr(4))) return *ordinal;
   }
   return Fail(
       ErrorCode::kInvalidArgument,

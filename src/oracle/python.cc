@@ -79,8 +79,7 @@ std::string MemoryKey(const std::string& candidate) {
   key.Field(candidate);
   key.Field(Stamp(candidate));
   for (const char* name : {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYENV_VERSION", "HOME"}) {
-    const char* value = std::getenv(name);
-    key.Field(value == nullptr ? "" : value);
+    key.Field(os::Variable(name));
   }
   std::ifstream file(candidate, std::ios::binary);
   char magic[2] = {};

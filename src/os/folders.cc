@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "os/files.h"
+#include "os/programs.h"
 #include "os/sandbox_plan.h"
 
 namespace cupel::os {
@@ -34,15 +35,11 @@ Status MakePrivateFolder(const fs::path& path) {
 }  // namespace
 
 Result<fs::path> CacheDir() {
-  const auto variable = [](const char* name) -> fs::path {
-    const char* value = std::getenv(name);
-    return value != nullptr ? value : "";
-  };
-  fs::path path = variable("CUPEL_CACHE");
+  fs::path path = Variable("CUPEL_CACHE");
   if (path.empty()) {
-    if (fs::path xdg = variable("XDG_CACHE_HOME"); xdg.is_absolute()) {
+    if (const fs::path xdg = Variable("XDG_CACHE_HOME"); xdg.is_absolute()) {
       path = xdg / "cupel";
-    } else if (fs::path home = variable("HOME"); home.is_absolute()) {
+    } else if (fs::path home = Variable("HOME"); home.is_absolute()) {
       path = home / ".cache" / "cupel";
     } else {
       return Fail(ErrorCode::kEnvironment, "no cache folder: HOME is not set",

@@ -110,7 +110,7 @@ void SweepTempDirs(const fs::path& parent) {
     const Fd lock(open(entry->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info{};
     if (!lock || fstat(lock.get(), &info) != 0) continue;
-    // Root gives the folders of its sandboxes to nobody.
+    // The user "nobody" owns the folders of sandboxes that root creates.
     const bool of_sandbox = getuid() == 0 && info.st_uid == kNobody;
     if (info.st_uid != getuid() && !of_sandbox) continue;
     if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) RemoveTree(entry->path());

@@ -15,8 +15,6 @@
 
 namespace cupel::ptx {
 
-enum class Space : uint8_t { kNone, kGlobal, kShared, kLocal, kConst, kParam, kReg };
-
 /// A source position. `file` indexes Module::files (-1: unknown). `inlined_at` indexes
 /// Module::inlined_sites (-1: not inlined), which leads from a line in an inlined function to its
 /// call.

@@ -40,6 +40,27 @@ Type TypeOf(Modifier modifier) {
   return is_type ? static_cast<Type>(static_cast<int>(modifier) - kFirstType) : Type::kNone;
 }
 
+Space SpaceOf(Modifier modifier) {
+  switch (modifier) {
+    case Modifier::kGlobal:
+      return Space::kGlobal;
+    case Modifier::kShared:
+    case Modifier::kSharedCta:
+    case Modifier::kSharedCluster:
+      return Space::kShared;
+    case Modifier::kLocal:
+      return Space::kLocal;
+    case Modifier::kConst:
+      return Space::kConst;
+    case Modifier::kParam:
+    case Modifier::kParamEntry:
+    case Modifier::kParamFunc:
+      return Space::kParam;
+    default:
+      return Space::kNone;
+  }
+}
+
 Modifier ModifierOf(Type type) {
   return static_cast<Modifier>(static_cast<int>(type) + kFirstType);
 }

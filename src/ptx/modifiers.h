@@ -29,6 +29,8 @@ Modifier ModifierNamed(std::string_view text);
 std::string_view Name(Modifier modifier);
 /// kNone if the word names no type.
 Type TypeOf(Modifier modifier);
+/// kNone if the word names no state space. Parts of a space (shared::cta) count as the space.
+Space SpaceOf(Modifier modifier);
 /// The word of a type other than kNone.
 Modifier ModifierOf(Type type);
 
@@ -60,12 +62,6 @@ class ShortList {
   bool Has(T item) const { return std::find(begin(), end(), item) != end(); }
   bool HasAny(std::initializer_list<T> any) const {
     return std::any_of(any.begin(), any.end(), [this](T item) { return Has(item); });
-  }
-  /// Whether all items are among `known`.
-  bool HasOnly(std::initializer_list<T> known) const {
-    return std::all_of(begin(), end(), [&](T item) {
-      return std::find(known.begin(), known.end(), item) != known.end();
-    });
   }
 
   size_t size() const { return size_; }

@@ -1,4 +1,4 @@
-// The types of PTX.
+// The types and state spaces of PTX.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -51,5 +51,7 @@ enum class Type : uint8_t {
 /// Bytes of one value; 0 for kNone, kPred and types narrower than a byte.
 int SizeOf(Type type);
 std::string_view Name(Type type);  // "u32", without the dot
+
+enum class Space : uint8_t { kNone, kGlobal, kShared, kLocal, kConst, kParam, kReg };
 
 }  // namespace cupel::ptx

@@ -86,7 +86,7 @@ Result<TranslateReport> Conclude(const TranslateOptions& options, OpenRun& run,
   TRY_ASSIGN(const archive::Candidate kernel, run.archive.Get(*translation.kernel));
   TRY_ASSIGN(const auto verdict, run.archive.LatestVerdict(*translation.kernel));
   if (kernel.objective && verdict) {
-    report.objective = *kernel.objective;
+    report.objective = kernel.objective;
     report.objective_kind = verdict->objective_kind;
   }
   report.status = os::WriteFileAtomically(report.kernel, source);

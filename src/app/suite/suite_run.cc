@@ -374,6 +374,7 @@ class SuiteRun {
     if (counts.unsupported > 0) state_.best += fmt::format(", {} unsupported", counts.unsupported);
     if (counts.error > 0) state_.best += fmt::format(", {} not judged", counts.error);
     std::vector<std::string> groups;
+    groups.reserve(waiting_.size());
     for (const auto& [id, group] : waiting_) groups.push_back(group);
     state_.left = eta_.Left(groups, workers_);
     events_.Show(state_);

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "os/process.h"
 #include "os/run_until.h"
 #include "serve/lines.h"
@@ -41,14 +41,15 @@ class ProgressReader {
 
 Step StepOf(std::string_view line) {
   Step step;
-  int64_t done = 0, total = 0;
-  const char* end = line.data() + line.size();
-  const auto first = std::from_chars(line.data(), end, done);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return step;
-  const auto second = std::from_chars(first.ptr + 1, end, total);
-  if (second.ec != std::errc() || second.ptr == end || *second.ptr != ' ') return step;
-  step.done = static_cast<double>(done);
-  step.total = static_cast<double>(total);
+  const size_t slash = line.find('/'), space = line.find(' ');
+  if (slash == std::string_view::npos || space == std::string_view::npos || space < slash) {
+    return step;
+  }
+  const auto done = ParseNumber<int64_t>(line.substr(0, slash));
+  const auto total = ParseNumber<int64_t>(line.substr(slash + 1, space - slash - 1));
+  if (!done || !total) return step;
+  step.done = static_cast<double>(*done);
+  step.total = static_cast<double>(*total);
   return step;
 }
 

@@ -6,17 +6,11 @@
 
 namespace cupel::emu {
 
-std::unique_ptr<Variant> MakeVariant(const Code& code,
-                                     const std::function<Thunks(size_t, const Op&)>& choose) {
-  auto variant = std::make_unique<Variant>();
-  variant->code = code;
-  const size_t count = code.ops.size();
-  variant->full.resize(count);
-  variant->masked.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    Op& op = variant->code.ops[i];
-    variant->full[i] = op.full;
-    variant->masked[i] = op.masked;
+std::unique_ptr<Code> MakeVariant(const Code& code,
+                                  const std::function<Thunks(size_t, const Op&)>& choose) {
+  auto variant = std::make_unique<Code>(code);
+  for (size_t i = 0; i < code.ops.size(); ++i) {
+    Op& op = variant->ops[i];
     const Thunks thunks = choose(i, code.ops[i]);
     if (thunks.full != nullptr) op.full = thunks.full;
     if (thunks.masked != nullptr) op.masked = thunks.masked;

@@ -1,13 +1,11 @@
 // Instrumented execution: a second version of a kernel's code in which selected micro-ops call
 // thunks. The ops are copies in the same order, so jumps, groups and findings, which refer to ops
-// by position, need no change. A thunk finds the original handler by the op's index. A launch runs
-// the variant by using its code instead of the kernel's, so other launches are not slowed down.
-// SPDX-License-Identifier: Apache-2.0
+// by position, need no change. A launch runs the variant by using its code instead of the kernel's,
+// so other launches are not slowed down. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "emu/core/code.h"
 #include "emu/core/handler_table.h"
@@ -22,14 +20,10 @@ struct Thunks {
   Handler masked = nullptr;
 };
 
-struct Variant {
-  Code code;
-  std::vector<Handler> full, masked;  // of the original ops, by index
-};
-
 /// Creates a variant of `code`. `choose` returns the thunks of an op, given its index and the op.
-std::unique_ptr<Variant> MakeVariant(const Code& code,
-                                     const std::function<Thunks(size_t, const Op&)>& choose);
+/// It keeps the original handlers if the thunks need them.
+std::unique_ptr<Code> MakeVariant(const Code& code,
+                                  const std::function<Thunks(size_t, const Op&)>& choose);
 
 /// Calls the original handler of a lane-wise op. The handler may call Op::full, which must not be
 /// the thunk, so it gets a modified copy of the op. Returns the value that the thunk must return.

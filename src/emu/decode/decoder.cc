@@ -36,13 +36,8 @@ FloatMode ModeHint(const Instr& instr) {
   const Instruction& row = RowOf(instr.op);
   if (row.memory != MemoryUse::kNone || row.unit == Unit::kMove) return FloatMode::kAny;
   if (instr.Has(Modifier::kFtz)) return FloatMode::kFlush;
-  for (Type type : instr.Types()) {
-    if (type == Type::kF32 || type == Type::kF64 || type == Type::kBF16 || type == Type::kBF16x2 ||
-        type == Type::kF16 || type == Type::kF16x2) {
-      return FloatMode::kIeee;
-    }
-  }
-  return FloatMode::kAny;
+  const ptx::Types types = instr.Types();
+  return std::any_of(types.begin(), types.end(), IsFloat) ? FloatMode::kIeee : FloatMode::kAny;
 }
 
 }  // namespace

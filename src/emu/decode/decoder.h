@@ -28,6 +28,11 @@
 
 namespace cupel::emu {
 
+/// Floats of at least 16 bits, and pairs of halves.
+inline bool IsFloat(ptx::Type type) {
+  return type == ptx::Type::kF32 || type == ptx::Type::kF64 || type == ptx::Type::kF16 ||
+         type == ptx::Type::kF16x2 || type == ptx::Type::kBF16 || type == ptx::Type::kBF16x2;
+}
 inline bool IsSigned(ptx::Type type) {
   return type == ptx::Type::kS8 || type == ptx::Type::kS16 || type == ptx::Type::kS32 ||
          type == ptx::Type::kS64;

@@ -21,10 +21,6 @@ using ptx::Type;
 
 namespace {
 
-bool IsFloat(Type type) {
-  return type == Type::kF32 || type == Type::kF64 || type == Type::kF16 || type == Type::kF16x2 ||
-         type == Type::kBF16 || type == Type::kBF16x2;
-}
 SlotKind SlotOf(Type type) {
   if (type == Type::kPred) return SlotKind::kPredicate;
   return ptx::SizeOf(type) == 8 ? SlotKind::kDouble : SlotKind::kWord;

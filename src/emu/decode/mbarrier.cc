@@ -138,11 +138,10 @@ bool Decoder::EmitArriveAfterCopies(const Instr& instr) {
 bool Decoder::EmitBulkCopy(const Instr& instr) {
   std::vector<bool> shared;  // for each space, in order
   for (const Modifier modifier : instr.modifiers) {
-    if (modifier == Modifier::kShared || modifier == Modifier::kSharedCta ||
-        modifier == Modifier::kSharedCluster) {
-      shared.push_back(true);
+    const ptx::Space space = ptx::SpaceOf(modifier);
+    if (space == ptx::Space::kShared || space == ptx::Space::kGlobal) {
+      shared.push_back(space == ptx::Space::kShared);
     }
-    if (modifier == Modifier::kGlobal) shared.push_back(false);
   }
   const bool reports = instr.Has(Modifier::kMbarrierCompleteTxBytes);
   const size_t operands = (reports ? 4u : 3u) + (instr.Has(Modifier::kL2CacheHint) ? 1u : 0u);

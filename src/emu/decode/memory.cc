@@ -129,22 +129,18 @@ int GranuleShift(const ptx::Function& function, MemorySpace space) {
 bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* space) {
   *space = MemorySpace::kGeneric;
   for (const Modifier modifier : instr.modifiers) {
-    switch (modifier) {
-      case Modifier::kGlobal:
-      case Modifier::kConst:
+    switch (ptx::SpaceOf(modifier)) {
+      case Space::kGlobal:
+      case Space::kConst:
         *space = MemorySpace::kGlobal;
         break;
-      case Modifier::kShared:
-      case Modifier::kSharedCta:
-      case Modifier::kSharedCluster:
+      case Space::kShared:
         *space = MemorySpace::kShared;
         break;
-      case Modifier::kLocal:
+      case Space::kLocal:
         *space = MemorySpace::kLocal;
         break;
-      case Modifier::kParam:
-      case Modifier::kParamEntry:
-      case Modifier::kParamFunc:
+      case Space::kParam:
         *space = MemorySpace::kParam;
         break;
       default:

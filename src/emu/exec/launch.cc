@@ -396,7 +396,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->code = request.kernel->code.get();
   if (request.shadows != nullptr) {
     launch->shadow_code = &request.shadows->CodeOf(*request.kernel);
-    launch->code = &launch->shadow_code->variant->code;
+    launch->code = launch->shadow_code->variant.get();
   }
   launch->memory = &memory;
   launch->options = &options;

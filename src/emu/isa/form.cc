@@ -60,15 +60,16 @@ Form FormNamed(std::string_view text) {
     const std::string_view word = text.substr(at, dot - at);
     const bool is_first = form.opcode == ptx::Opcode::kUnknown && form.modifiers.empty();
     const ptx::Opcode opcode = is_first ? ptx::OpcodeNamed(word) : ptx::Opcode::kUnknown;
-    const ptx::Modifier modifier = ptx::ModifierNamed(word);
+    const ptx::Modifier modifier =
+        at > 0 ? ptx::ModifierNamed(word) : ptx::Modifier::kUnknown;  // "pack" is both
     if (opcode != ptx::Opcode::kUnknown) {
       form.opcode = opcode;
-    } else if (at > 0 && modifier != ptx::Modifier::kUnknown) {
+    } else if (modifier != ptx::Modifier::kUnknown) {
       form.modifiers.Add(modifier);
-    } else if (form.micro == Micro::kNone && MicroNamed(word) != Micro::kNone) {
-      form.micro = MicroNamed(word);
     } else {
-      RejectRow(text);
+      if (form.micro != Micro::kNone) RejectRow(text);  // a form has at most one
+      form.micro = MicroNamed(word);
+      if (form.micro == Micro::kNone) RejectRow(text);
     }
     at = dot + 1;
   }

@@ -16,17 +16,13 @@ using ptx::Type;
 
 InstructionClass ClassOfSpace(const Instr& instr) {
   for (const Modifier modifier : instr.modifiers) {
-    switch (modifier) {
-      case Modifier::kShared:
-      case Modifier::kSharedCta:
-      case Modifier::kSharedCluster:
+    switch (ptx::SpaceOf(modifier)) {
+      case ptx::Space::kShared:
         return InstructionClass::kShared;
-      case Modifier::kLocal:
+      case ptx::Space::kLocal:
         return InstructionClass::kLocal;
-      case Modifier::kConst:
-      case Modifier::kParam:
-      case Modifier::kParamEntry:
-      case Modifier::kParamFunc:
+      case ptx::Space::kConst:
+      case ptx::Space::kParam:
         return InstructionClass::kConstant;
       default:
         break;

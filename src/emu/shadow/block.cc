@@ -46,7 +46,7 @@ std::vector<std::string> ShadowRun::unknown() const {
 BlockShadow::BlockShadow(const ShadowCode& code, ShadowMemory& memory, uint32_t warps,
                          uint32_t shared_bytes, uint32_t local_bytes)
     : warps_(warps) {
-  const auto frame = static_cast<size_t>(code.variant->code.frame_bytes);
+  const auto frame = static_cast<size_t>(code.variant->frame_bytes);
   const size_t planes = (frame / 64 + 4) * sizeof(Plane);
   const size_t shared = (shared_bytes / 2 + 64) * sizeof(Cell);
   size_t local = size_t{local_bytes} / 2 * kLanes * sizeof(Cell);

@@ -82,6 +82,22 @@ ShadowType MixedSum(const Form& form) {
   return is_short ? ShadowTypeOf(Type::kF32) : ShadowType{};
 }
 
+/// Conversions between pairs of 8-bit floats and float32 or a pair of halves.
+bool ClassifySmall(const Form& form, Side& side) {
+  const ptx::Types types = ptx::TypesOf(form.modifiers);
+  if (types.size() < 2) return false;
+  const Type to = types[types.size() - 2], from = types.back();
+  const auto is_small = [](Type type) { return type == Type::kE4M3x2 || type == Type::kE5M2x2; };
+  const bool narrows = is_small(to) && (from == Type::kF32 || from == Type::kF16x2);
+  if (!narrows && !(is_small(from) && to == Type::kF16x2)) return false;
+  side.detail = narrows ? 'n' : 'w';
+  side.bytes = (narrows ? to : from) == Type::kE4M3x2 ? 4 : 5;
+  side.from = from == Type::kF16x2 ? Format::kF16 : Format::kF32;
+  side.relu = form.Has(Modifier::kRelu);
+  side.step = &SmallFloatStep;
+  return true;
+}
+
 bool ClassifyConversion(const Form& form, Side& side) {
   if (ClassifySmall(form, side)) return true;
   const ptx::Types types = ptx::TypesOf(form.modifiers);
@@ -178,21 +194,6 @@ bool ClassifyFloat(const Form& form, const std::function<bool(const Side&)>& is_
   side.saturates = form.Has(Modifier::kSat);
   side.relu = !sum.known && form.Has(Modifier::kRelu);
   side.step = &FloatStep;
-  return true;
-}
-
-bool ClassifySmall(const Form& form, Side& side) {
-  const ptx::Types types = ptx::TypesOf(form.modifiers);
-  if (types.size() < 2) return false;
-  const Type to = types[types.size() - 2], from = types.back();
-  const auto is_small = [](Type type) { return type == Type::kE4M3x2 || type == Type::kE5M2x2; };
-  const bool narrows = is_small(to) && (from == Type::kF32 || from == Type::kF16x2);
-  if (!narrows && !(is_small(from) && to == Type::kF16x2)) return false;
-  side.detail = narrows ? 'n' : 'w';
-  side.bytes = (narrows ? to : from) == Type::kE4M3x2 ? 4 : 5;
-  side.from = from == Type::kF16x2 ? Format::kF16 : Format::kF32;
-  side.relu = form.Has(Modifier::kRelu);
-  side.step = &SmallFloatStep;
   return true;
 }
 

@@ -34,8 +34,6 @@ std::map<int32_t, Format> MagicConstants(const Code& code);
 /// Arithmetic on floats, and conversions between them. `is_magic`: one of the operands of a sum is
 /// a magic constant for the format of the sum.
 bool ClassifyFloat(const Form& form, const std::function<bool(const Side&)>& is_magic, Side& side);
-/// Conversions between pairs of 8-bit floats and float32 or a pair of halves.
-bool ClassifySmall(const Form& form, Side& side);
 /// Moves, and integer operations through which floats can pass.
 bool ClassifyMove(const Form& form, Side& side);
 bool ClassifyControl(const Form& form, Side& side);

@@ -142,7 +142,7 @@ inline void DoubtLanes(WarpShadow& ws, uint32_t lanes) {
 
 /// The variant of one kernel for shadow runs.
 struct ShadowCode {
-  std::unique_ptr<Variant> variant;
+  std::unique_ptr<Code> variant;
   std::vector<Side> sides;
   std::vector<std::string> unknown;  // mnemonics that are not followed and reset shadows
   std::string kernel;                // for sites

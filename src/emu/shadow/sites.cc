@@ -31,7 +31,7 @@ std::vector<ShadowSite> ShadowSites::All() const {
 }
 
 uint32_t SiteOf(const WarpShadow& ws) {
-  const Code& code = ws.code->variant->code;
+  const Code& code = *ws.code->variant;
   const auto index = static_cast<size_t>(ws.op - code.ops.data());
   uint32_t* known = &ws.code->sites[index];
   if (const uint32_t bit = __atomic_load_n(known, __ATOMIC_RELAXED); bit != 0) return bit;
