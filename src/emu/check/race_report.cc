@@ -7,7 +7,9 @@
 
 #include "emu/check/report.h"
 #include "emu/core/code.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/op.h"
+#include "emu/core/race_stamp.h"
 #include "emu/core/slots.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"

@@ -26,6 +26,7 @@
 #include "emu/core/op_profile.h"
 #include "emu/core/thread_pool.h"
 #include "emu/core/worker.h"
+#include "emu/cost/profile.h"
 #include "emu/exec/schedule.h"
 #include "emu/exec/scheduler.h"
 #include "emu/exec/specials.h"
