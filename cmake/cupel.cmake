@@ -22,6 +22,8 @@ find_library(CUPEL_SQLITE_A NAMES libsqlite3.a REQUIRED)
 
 add_library(cupel_options INTERFACE)
 target_include_directories(cupel_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# An enumerator in JSON is a mistake: it would become a number.
+target_compile_definitions(cupel_options INTERFACE JSON_DISABLE_ENUM_SERIALIZATION=1)
 target_compile_options(cupel_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-sign-conversion
   $<$<BOOL:${CUPEL_WERROR}>:-Werror>)

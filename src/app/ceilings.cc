@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -19,19 +20,19 @@ std::string FileName(std::string gpu) {
 
 }  // namespace
 
-Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
+Result<records::Ceilings> CeilingsOf(engine::Engine& engine) {
   TRY_ASSIGN(const auto cache, os::CacheDir());
   const auto path = cache / "ceilings" / FileName(engine.Device().full_name);
   // This is a cache: an unreadable file counts as missing.
   if (auto text = os::ReadFile(path, kMostStoredBytes)) {
     if (auto json = ParseJson(*text, path.string())) {
-      if (auto ceilings = engine::CeilingsFromJson(*json)) return ceilings;
+      if (auto ceilings = records::ReadCeilings(*json, "ceilings")) return ceilings;
     }
   }
-  TRY_ASSIGN(engine::Ceilings ceilings, engine.MeasureCeilings());
+  TRY_ASSIGN(records::Ceilings ceilings, engine.MeasureCeilings());
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
-  TRY(os::WriteFileAtomically(path, DumpJson(engine::ToJson(ceilings), 2) + "\n"));
+  TRY(os::WriteFileAtomically(path, DumpJson(records::ToJson(ceilings), 2) + "\n"));
   return ceilings;
 }
 

@@ -6,6 +6,6 @@
 
 namespace cupel::app {
 
-Result<engine::Ceilings> CeilingsOf(engine::Engine& engine);
+Result<records::Ceilings> CeilingsOf(engine::Engine& engine);
 
 }  // namespace cupel::app

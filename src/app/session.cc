@@ -140,10 +140,16 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   TRY_ASSIGN(const auto gpu, TruthGpuOf(common_, *engine_));
   if (gpu) options.lock = gpu->lock;
   options.threads = TorchThreads(common_);
-  options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
-                     kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
-                     kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
-                     kernels.probe_iterations};
+  options.kernels = {.flush_ptx = kernels.flush_ptx,
+                     .flush_entry = kernels.flush_entry,
+                     .probe_ptx = kernels.probe_ptx,
+                     .probe_entry = kernels.probe_entry,
+                     .flush_bytes = kernels.flush_bytes,
+                     .flush_grid = kernels.flush_grid,
+                     .flush_block = kernels.flush_block,
+                     .probe_grid = kernels.probe_grid,
+                     .probe_block = kernels.probe_block,
+                     .probe_iterations = kernels.probe_iterations};
   options.progress = [this](const std::string& stage) {
     events_->Show(assay::Progress{stage, 0, 0});
   };

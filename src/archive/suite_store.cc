@@ -310,9 +310,15 @@ Result<std::optional<SuiteOutcome>> SuiteStore::OutcomeOf(std::string_view item)
   select.Bind(item);
   TRY_ASSIGN(const bool row, select.Next());
   if (!row) return std::optional<SuiteOutcome>();
-  return std::optional(SuiteOutcome{select.Text(0), select.Text(1), select.Text(2), select.Text(3),
-                                    select.Text(4), select.Text(5), select.Text(6), select.Text(7),
-                                    select.Double(8)});
+  return std::optional(SuiteOutcome{.decision = select.Text(0),
+                                    .verdict = select.Text(1),
+                                    .bench = select.Text(2),
+                                    .error = select.Text(3),
+                                    .remedy = select.Text(4),
+                                    .worker = select.Text(5),
+                                    .commit = select.Text(6),
+                                    .cases = select.Text(7),
+                                    .seconds = select.Double(8)});
 }
 
 Status SuiteStore::AddEvent(std::string_view kind, std::string_view detail_json) {

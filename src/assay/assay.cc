@@ -24,16 +24,16 @@ namespace cupel::assay {
 namespace {
 
 /// A verdict with everything that is known before judging.
-judge::Verdict Begin(const Candidate& candidate, const Question& question,
-                     const engine::Engine& engine, uint64_t seed) {
-  judge::Verdict verdict;
-  verdict.decision = judge::Decision::kRejected;
+records::Verdict Begin(const Candidate& candidate, const Question& question,
+                       const engine::Engine& engine, uint64_t seed) {
+  records::Verdict verdict;
+  verdict.decision = records::Decision::kRejected;
   verdict.task = question.task->name;
-  verdict.direction = task::Name(question.direction);
+  verdict.direction = question.direction;
   verdict.kernel_path = candidate.path.string();
   verdict.device = DeviceOf(engine);
   verdict.seed = seed;
-  verdict.seed_origin = question.seed ? "user" : "entropy";
+  verdict.seed_origin = question.seed ? records::SeedOrigin::kUser : records::SeedOrigin::kEntropy;
   verdict.trials = question.trials;
   verdict.task_hash = question.task->content_hash[static_cast<int>(question.direction)];
   verdict.cupel_version = kVersion;
@@ -51,21 +51,21 @@ judge::Verdict Begin(const Candidate& candidate, const Question& question,
   return verdict;
 }
 
-void AddReason(judge::Verdict& verdict, judge::Decision decision, judge::Reason reason) {
+void AddReason(records::Verdict& verdict, records::Decision decision, records::Reason reason) {
   verdict.decision = decision;
   verdict.reasons.push_back(std::move(reason));
 }
 
-judge::Decision DecisionFor(bool unsupported) {
-  return unsupported ? judge::Decision::kUnsupported : judge::Decision::kRejected;
+records::Decision DecisionFor(bool unsupported) {
+  return unsupported ? records::Decision::kUnsupported : records::Decision::kRejected;
 }
 
 /// Adds a note for each setting of which only a sample of blocks was emulated.
-void NoteSamples(judge::Verdict& verdict) {
-  for (const judge::SettingReport& setting : verdict.settings) {
+void NoteSamples(records::Verdict& verdict) {
+  for (const records::SettingReport& setting : verdict.settings) {
     size_t sampled = 0;
     uint64_t emulated = UINT64_MAX, all = 0;
-    for (const judge::TrialReport& trial : setting.trials) {
+    for (const records::TrialReport& trial : setting.trials) {
       if (trial.emulated_blocks >= trial.all_blocks) continue;
       ++sampled;
       emulated = std::min(emulated, trial.emulated_blocks);
@@ -83,8 +83,8 @@ void NoteSamples(judge::Verdict& verdict) {
 }
 
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
-void AddFastMathNote(judge::Verdict& verdict, const build::Image& image) {
-  const auto is_numeric = [](const judge::Reason& reason) {
+void AddFastMathNote(records::Verdict& verdict, const build::Image& image) {
+  const auto is_numeric = [](const records::Reason& reason) {
     return reason.code == "wrong_result" || reason.code == "not_equivalent";
   };
   const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
@@ -101,14 +101,14 @@ bool IsCandidates(const Error& error) {
 }
 
 /// True if running further settings would only waste time: the code hangs or cannot be run at all.
-bool EndsJudging(const judge::SettingReport& report, const Question& question) {
+bool EndsJudging(const records::SettingReport& report, const Question& question) {
   const bool hangs = std::any_of(
-      report.findings.begin(), report.findings.end(), [](const engine::Finding& finding) {
+      report.findings.begin(), report.findings.end(), [](const records::Finding& finding) {
         return finding.code == "instruction_budget" || finding.code == "deadlock" ||
                finding.code == "time_out" || finding.code == "gpu_fault";
       });
   return hangs || !report.problems.empty() ||
-         (question.stop_at_first_failure && report.status == "failed");
+         (question.stop_at_first_failure && report.status == records::SettingStatus::kFailed);
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto start = std::chrono::steady_clock::now();
   const uint64_t seed = question.seed ? *question.seed : question.run_seed.value_or(EntropySeed());
   Judged judged;
-  judge::Verdict& verdict = judged.verdict;
+  records::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
   std::set<std::string> launched;
   verdict = Begin(candidate, question, *parts_.engine, seed);
@@ -167,8 +167,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                 "choose another --settings value");
   }
   TRY_ASSIGN(auto claimed, ReadClaim(image, settings));
-  if (auto* reason = std::get_if<judge::Reason>(&claimed)) {
-    AddReason(verdict, judge::Decision::kRejected, std::move(*reason));
+  if (auto* reason = std::get_if<records::Reason>(&claimed)) {
+    AddReason(verdict, records::Decision::kRejected, std::move(*reason));
     return finish();
   }
   const auto& claim = std::get<Claim>(claimed);
@@ -177,7 +177,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   auto program = parts_.engine->Load(image);
   if (!program) {
     if (!IsCandidates(program.error())) return tl::unexpected(program.error());
-    AddReason(verdict, judge::Decision::kUnsupported,
+    AddReason(verdict, records::Decision::kUnsupported,
               {"unsupported_instruction", program.error().message, ""});
     return finish();
   }
@@ -186,7 +186,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   auto recorder = record::Recorder::Start(image, parts_.engine->Device(), record_options);
   if (!recorder) {
     if (!IsCandidates(recorder.error())) return tl::unexpected(recorder.error());
-    AddReason(verdict, judge::Decision::kUnsupported,
+    AddReason(verdict, records::Decision::kUnsupported,
               {"unsupported_instruction", recorder.error().message, ""});
     return finish();
   }
@@ -206,12 +206,12 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   for (size_t i = 0; i < settings.size(); ++i) {
     const task::Setting* setting = settings[i];
     if (ended || !claim.covered[i]) {
-      judge::SettingReport skipped;
-      if (!claim.covered[i]) skipped.status = "not_declared";
+      records::SettingReport skipped;
+      if (!claim.covered[i]) skipped.status = records::SettingStatus::kNotDeclared;
       skipped.derived = setting->derived;
       skipped.reduced = setting->reduced;
       skipped.id = setting->id;
-      skipped.kind = task::Name(setting->kind);
+      skipped.kind = setting->kind;
       skipped.description = setting->Describe();
       verdict.settings.push_back(std::move(skipped));
       continue;
@@ -236,7 +236,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     }
     ended = EndsJudging(result.report, question);
     // The task does not allow this derived size, and no one requested it.
-    if (!setting->derived.empty() && result.report.status == "no_reference") continue;
+    if (!setting->derived.empty() && result.report.status == records::SettingStatus::kNoReference)
+      continue;
     verdict.settings.push_back(std::move(result.report));
   }
 

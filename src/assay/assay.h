@@ -39,7 +39,7 @@ struct Question {
   /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
   /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
-  std::map<std::string, std::vector<judge::UsedCase>> given;
+  std::map<std::string, std::vector<records::UsedCase>> given;
 };
 
 /// The state of long work, for the progress line.
@@ -74,7 +74,7 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
 std::vector<const task::Setting*> Chosen(const Question& question);
 
 struct Judged {
-  judge::Verdict verdict;
+  records::Verdict verdict;
   std::optional<plan::Plan> plan;  // of the first recorded setting
   std::string planned_setting;     // Setting::id of that setting
 };

@@ -31,7 +31,7 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   return std::vector<double>();
 }
 
-void BaselineSampler::Describe(Timing* timing) const {
+void BaselineSampler::Describe(records::Timing* timing) const {
   timing->how = info_.how;
   if (info_.how != "graph") {
     timing->oddities.push_back("could not be captured as a graph, so launches are included: " +

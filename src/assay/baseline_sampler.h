@@ -22,7 +22,7 @@ class BaselineSampler : public Sampler {
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
 
   /// Adds how it was timed, and anything unusual about it.
-  void Describe(Timing* timing) const;
+  void Describe(records::Timing* timing) const;
 
  private:
   oracle::Baselines& torch_;

@@ -22,6 +22,12 @@
 namespace cupel::assay {
 namespace {
 
+/// A bench does not say which other processes use the GPU.
+records::GpuState Clocks(records::GpuState state) {
+  state.processes = 0;
+  return state;
+}
+
 using engine::TimingMode;
 using Arguments = std::vector<std::span<const std::byte>>;
 
@@ -47,11 +53,11 @@ class SettingBench {
         progress_(progress),
         seed_(question.seed ? *question.seed : EntropySeed()) {
     times_.id = setting.id;
-    times_.kind = task::Name(setting.kind);
+    times_.kind = setting.kind;
     times_.description = setting.Describe();
   }
 
-  Result<SettingTimes> Run(std::span<const KernelToTime> kernels) {
+  Result<records::SettingTimes> Run(std::span<const KernelToTime> kernels) {
     const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(const bool has_cases, DrawCases());
     if (!has_cases) return std::move(times_);
@@ -62,7 +68,7 @@ class SettingBench {
     times_.written_bytes = BytesToWrite(cases_.front());
     times_.floor_us = times_.read_bytes / options_.ceilings.read_bytes * 1e6;
     // The state is only recorded: a GPU that cannot report it is still timed.
-    if (auto state = parts_.engine->State()) times_.before = *state;
+    if (auto state = parts_.engine->State()) times_.before = Clocks(*state);
     for (bool again = true; again;) {
       TRY_ASSIGN(again, MeasureOnce());
     }
@@ -98,8 +104,8 @@ class SettingBench {
     return true;
   }
 
-  void AddRefused(const std::string& name, judge::Reason reason, bool is_baseline = false) {
-    Timing timing;
+  void AddRefused(const std::string& name, records::Reason reason, bool is_baseline = false) {
+    records::Timing timing;
     timing.name = name;
     timing.is_baseline = is_baseline;
     timing.refused = std::move(reason);
@@ -200,7 +206,7 @@ class SettingBench {
     TRY_ASSIGN(Measured measured, TakeReplays(samplers, *timer));
     times_.overhead_us = measured.overhead_us;
     // Read the state now: verifying would leave the GPU idle.
-    if (auto state = parts_.engine->State()) times_.after = *state;
+    if (auto state = parts_.engine->State()) times_.after = Clocks(*state);
     for (size_t i = 0; i < baselines_.size(); ++i) {
       if (!baselines_[i]->problem()) continue;
       AddRefused(baselines_[i]->Name(), *baselines_[i]->problem(), true);
@@ -215,7 +221,7 @@ class SettingBench {
     if (own_probe.problem()) {
       // The probe itself is correct, so a kernel must have corrupted its memory.
       timer.reset();
-      engine::Finding finding;
+      records::Finding finding;
       finding.code = own_probe.problem()->code;
       finding.message = own_probe.problem()->message;
       TRY(DropFaultyKernels(finding));
@@ -244,19 +250,19 @@ class SettingBench {
         [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); });
   }
 
-  Result<std::vector<engine::Finding>> Finish(engine::Timer& timer) {
+  Result<std::vector<records::Finding>> Finish(engine::Timer& timer) {
     Stopwatch watch(times_.stages.verify);
     return timer.Finish();
   }
 
-  void DropKernel(size_t index, judge::Reason reason) {
+  void DropKernel(size_t index, records::Reason reason) {
     AddRefused(kernels_[index]->name, std::move(reason));
     kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
   /// Runs each kernel alone to find the one that caused `finding`. Drops all kernels if none causes
   /// it alone.
-  Status DropFaultyKernels(const engine::Finding& finding) {
+  Status DropFaultyKernels(const records::Finding& finding) {
     bool found = false;
     for (size_t i = 0; i < kernels_.size();) {
       TRY_ASSIGN(auto timer, MakeTimer(std::span(kernels_).subspan(i, 1)));
@@ -264,7 +270,7 @@ class SettingBench {
       for (int replay = 0; replay < kReplaysToFindFault && !alone.problem(); ++replay) {
         TRY(alone.Take(TimingMode::kCold, replay % timer->Sets(), 1));
       }
-      std::vector<engine::Finding> mine;
+      std::vector<records::Finding> mine;
       if (!alone.problem()) {
         TRY_ASSIGN(mine, timer->Finish());
       }
@@ -274,8 +280,8 @@ class SettingBench {
       }
       found = true;
       DropKernel(i, alone.problem() ? *alone.problem()
-                                    : judge::Reason{mine.front().code, mine.front().message,
-                                                    mine.front().where});
+                                    : records::Reason{mine.front().code, mine.front().message,
+                                                      mine.front().where});
     }
     while (!found && !kernels_.empty()) {
       DropKernel(0, {finding.code, finding.message + " It is unknown which kernel caused this.",
@@ -284,8 +290,8 @@ class SettingBench {
     return {};
   }
 
-  void Add(const Sampler& sampler, Samples samples) {
-    Timing timing;
+  void Add(const Sampler& sampler, records::Samples samples) {
+    records::Timing timing;
     timing.name = sampler.Name();
     timing.is_baseline = sampler.IsBaseline();
     timing.median = stats::MedianInterval(samples.cold);
@@ -296,7 +302,7 @@ class SettingBench {
     times_.timings.push_back(std::move(timing));
   }
 
-  Timing& TimingOf(size_t kernel) {
+  records::Timing& TimingOf(size_t kernel) {
     return *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - kernel));
   }
 
@@ -326,10 +332,10 @@ class SettingBench {
     return {};
   }
 
-  static void AddEnergy(const engine::EnergyUse& use, Timing& timing) {
+  static void AddEnergy(const records::EnergyUse& use, records::Timing& timing) {
     timing.joules.push_back(use.joules);
     const double rounds = static_cast<double>(timing.joules.size());
-    engine::EnergyUse mean = timing.energy.value_or(engine::EnergyUse{});
+    records::EnergyUse mean = timing.energy.value_or(records::EnergyUse{});
     mean.joules += (use.joules - mean.joules) / rounds;
     mean.watts += (use.watts - mean.watts) / rounds;
     mean.calls += use.calls;
@@ -341,7 +347,7 @@ class SettingBench {
     progress_("verifying what was timed");
     Stopwatch watch(times_.stages.verify);
     for (size_t i = 0; i < samplers.size(); ++i) {
-      Timing& timing = TimingOf(i);
+      records::Timing& timing = TimingOf(i);
       TRY_ASSIGN(const bool right, samplers[i]->Verify());
       if (!right) timing.refused = samplers[i]->problem();
       timing.verified = samplers[i]->verified();
@@ -353,11 +359,11 @@ class SettingBench {
   Status Conclude() {
     for (const auto& baseline : baselines_) {
       times_.flops = std::max(times_.flops, baseline->info().flops);
-      for (Timing& timing : times_.timings) {
+      for (records::Timing& timing : times_.timings) {
         if (timing.is_baseline && timing.name == baseline->Name()) baseline->Describe(&timing);
       }
     }
-    for (Timing& timing : times_.timings) {
+    for (records::Timing& timing : times_.timings) {
       if (!timing.samples.cold.empty())
         Assess(options_.ceilings, static_cast<double>(parts_.engine->Device().l2_bytes), times_,
                &timing);
@@ -371,7 +377,7 @@ class SettingBench {
 
   /// Rejects a time below the floor if the result depends on all inputs.
   Status JudgeImpossible() {
-    for (Timing& timing : times_.timings) {
+    for (records::Timing& timing : times_.timings) {
       if (timing.is_baseline || timing.refused || timing.samples.cold.empty()) continue;
       const std::string what = BelowFloor(options_.ceilings, Peak(), times_, timing);
       if (what.empty()) continue;
@@ -381,7 +387,7 @@ class SettingBench {
         TRY_ASSIGN(all, DependsOnAll(Timed(*kernel), seed_));
       }
       if (all) {
-        timing.refused = judge::Reason{"below_roofline", "impossibly fast: " + what, setting_.id};
+        timing.refused = records::Reason{"below_roofline", "impossibly fast: " + what, setting_.id};
         timing.refused->at.setting = setting_.id;
       } else {
         timing.oddities.push_back("does not depend on all of its inputs: " + what);
@@ -394,11 +400,11 @@ class SettingBench {
   double Peak() const { return parts_.engine->Device().dram_bytes; }
 
   void Compare(size_t a, size_t b) {
-    const Timing &mine = times_.timings[a], &other = times_.timings[b];
+    const records::Timing &mine = times_.timings[a], &other = times_.timings[b];
     const bool both = !mine.refused && !other.refused && !mine.samples.cold.empty() &&
                       mine.samples.cold.size() == other.samples.cold.size();
     if (!both || mine.is_baseline) return;
-    times_.comparisons.push_back({a, b,
+    times_.comparisons.push_back({mine.name, other.name,
                                   stats::CompareTimes(mine.samples.cold, other.samples.cold,
                                                       kPlacementUs, options_.confidence)});
   }
@@ -409,7 +415,7 @@ class SettingBench {
   const BenchOptions& options_;
   const std::function<void(const std::string& stage)>& progress_;
   uint64_t seed_;
-  SettingTimes times_;
+  records::SettingTimes times_;
   std::vector<task::Case> cases_;
   std::vector<Arguments> arguments_;  // of the cases
   std::vector<std::unique_ptr<Prepared>> kernels_;
@@ -419,10 +425,10 @@ class SettingBench {
 
 }  // namespace
 
-Result<SettingTimes> TimeSetting(const Parts& parts, const Question& question,
-                                 const task::Setting& setting,
-                                 std::span<const KernelToTime> kernels, const BenchOptions& options,
-                                 const std::function<void(const std::string& stage)>& progress) {
+Result<records::SettingTimes> TimeSetting(
+    const Parts& parts, const Question& question, const task::Setting& setting,
+    std::span<const KernelToTime> kernels, const BenchOptions& options,
+    const std::function<void(const std::string& stage)>& progress) {
   return SettingBench(parts, question, setting, options, progress).Run(kernels);
 }
 

@@ -35,7 +35,7 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(const SettingContext& 
   const auto found = question.given.find(context.setting->id);
   std::vector<uint64_t> seeds;
   if (found != question.given.end()) {
-    for (const judge::UsedCase& used : found->second) {
+    for (const records::UsedCase& used : found->second) {
       if (used.kind == Name(distribution) && used.at == PlaceOf(context, setting) &&
           seeds.size() < static_cast<size_t>(count)) {
         seeds.push_back(used.seed);
@@ -50,8 +50,8 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(const SettingContext& 
                                    distribution);
 }
 
-judge::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
-                           task::Distribution distribution, const task::Case& used) {
+records::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
+                             task::Distribution distribution, const task::Case& used) {
   return {std::string(Name(distribution)), used.seed, PlaceOf(context, setting)};
 }
 

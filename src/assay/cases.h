@@ -14,7 +14,7 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(
     task::Distribution distribution = task::Distribution::kUsual, int count = 1);
 
 /// The entry for a case in a verdict.
-judge::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
-                           task::Distribution distribution, const task::Case& used);
+records::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
+                             task::Distribution distribution, const task::Case& used);
 
 }  // namespace cupel::assay

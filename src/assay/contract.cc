@@ -38,8 +38,8 @@ void AppendKey(const task::Value& value, std::string& key) {
 }
 
 /// A failed comparison that is not about one tensor: wrong number or kind of results.
-judge::Comparison WrongReturn(std::string message) {
-  judge::Comparison comparison;
+records::Comparison WrongReturn(std::string message) {
+  records::Comparison comparison;
   comparison.code = "wrong_return";
   comparison.message = std::move(message);
   return comparison;
@@ -71,7 +71,8 @@ std::string RecordingKey(const std::vector<task::Value>& args) {
   return key;
 }
 
-std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted) {
+std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
+                                                   const task::Case& wanted) {
   if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
     std::vector<std::string> names;
     names.reserve(wanted.outputs.size());

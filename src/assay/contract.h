@@ -19,6 +19,7 @@ std::string RecordingKey(const std::vector<task::Value>& args);
 
 /// What is wrong with a plan's results: their number, types and shapes, or a plan that computes
 /// nothing. This check also bounds the size of the outputs that an engine must return.
-std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted);
+std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
+                                                   const task::Case& wanted);
 
 }  // namespace cupel::assay

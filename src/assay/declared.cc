@@ -50,7 +50,7 @@ std::optional<std::string_view> AfterMark(std::string_view line) {
   return line.substr(kMark.size());
 }
 
-judge::Reason Malformed(std::string_view file, size_t line, const std::string& what) {
+records::Reason Malformed(std::string_view file, size_t line, const std::string& what) {
   return {"bad_declaration", fmt::format("{}; {}", what, kForm), fmt::format("{}:{}", file, line)};
 }
 
@@ -89,8 +89,8 @@ bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
   return true;
 }
 
-std::variant<Declaration, judge::Reason> Declaration::Parse(std::string_view source,
-                                                            std::string_view file) {
+std::variant<Declaration, records::Reason> Declaration::Parse(std::string_view source,
+                                                              std::string_view file) {
   const std::string text_only = build::CodeAndLineComments(source);  // strings do not declare sizes
   source = text_only;
   Declaration declaration;
@@ -166,9 +166,9 @@ std::vector<std::string> Declaration::Names() const {
   return names;
 }
 
-Result<std::variant<Claim, judge::Reason>> ReadClaim(
+Result<std::variant<Claim, records::Reason>> ReadClaim(
     const build::Image& image, const std::vector<const task::Setting*>& settings) {
-  using Answer = std::variant<Claim, judge::Reason>;
+  using Answer = std::variant<Claim, records::Reason>;
   TRY_ASSIGN(const std::string source, os::ReadFile(image.source, kMostSource));
   if (Sha256Hex(source) != image.source_hash) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -177,7 +177,7 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
   }
   const std::string file = image.source.filename().string();
   auto parsed = Declaration::Parse(source, file);
-  if (auto* reason = std::get_if<judge::Reason>(&parsed)) return Answer(std::move(*reason));
+  if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
   const auto& declaration = std::get<Declaration>(parsed);
   Claim claim;
   if (declaration.IsEmpty()) {
@@ -192,7 +192,7 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
   }
   for (const std::string& name : declaration.Names()) {
     if (known.count(name) > 0) continue;
-    return Answer(judge::Reason{
+    return Answer(records::Reason{
         "bad_declaration",
         fmt::format("cupel:supports uses the unknown name {}; the settings have {}", name,
                     known.empty() ? "no arguments" : fmt::format("{}", fmt::join(known, ", "))),
@@ -209,7 +209,7 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
   claim.text = fmt::format("judged only for {}: {} of {} settings", declaration.Text(), covered,
                            settings.size());
   if (covered == 0 || (any_listed && !listed)) {
-    return Answer(judge::Reason{
+    return Answer(records::Reason{
         "nothing_declared",
         fmt::format("the kernel declares that it supports only {}, but no requested setting "
                     "matches",

@@ -21,8 +21,8 @@ namespace cupel::assay {
 class Declaration {
  public:
   /// Returns a reason if a line is malformed. `file` is its file name in the reason.
-  static std::variant<Declaration, judge::Reason> Parse(std::string_view source,
-                                                        std::string_view file);
+  static std::variant<Declaration, records::Reason> Parse(std::string_view source,
+                                                          std::string_view file);
 
   /// True if nothing is declared: the candidate claims all sizes.
   bool IsEmpty() const { return lines_.empty(); }
@@ -52,7 +52,7 @@ struct Claim {
 
 /// Returns a reason if the declaration is malformed, uses a name that no setting has, or leaves
 /// nothing to judge. Returns an Error if the source has changed since it was built.
-Result<std::variant<Claim, judge::Reason>> ReadClaim(
+Result<std::variant<Claim, records::Reason>> ReadClaim(
     const build::Image& image, const std::vector<const task::Setting*>& settings);
 
 }  // namespace cupel::assay

@@ -71,17 +71,17 @@ TEST(Declared, RejectsMalformedLinesWithTheirPlace) {
         "rows=1..b", "ro(ws=1", "rows=\"4\"", "rows=1 2", "rows=1;system"}) {
     const auto parsed =
         Declaration::Parse(std::string("\n// cupel:supports ") + line + "\n", "k.cu");
-    const auto* reason = std::get_if<judge::Reason>(&parsed);
+    const auto* reason = std::get_if<records::Reason>(&parsed);
     ASSERT_NE(reason, nullptr) << line;
     EXPECT_EQ(reason->code, "bad_declaration");
     EXPECT_EQ(reason->where, "k.cu:2") << line;
     EXPECT_THAT(reason->message, HasSubstr("write e.g."));
   }
   const auto glued = Declaration::Parse("// cupel:supportsrows=1\n", "k.cu");
-  EXPECT_TRUE(std::holds_alternative<judge::Reason>(glued));
+  EXPECT_TRUE(std::holds_alternative<records::Reason>(glued));
   const auto longest =
       Declaration::Parse("// cupel:supports a=" + std::string(5000, '1') + "\n", "k.cu");
-  EXPECT_TRUE(std::holds_alternative<judge::Reason>(longest));
+  EXPECT_TRUE(std::holds_alternative<records::Reason>(longest));
 }
 
 class ClaimTest : public ::testing::Test {
@@ -96,7 +96,7 @@ class ClaimTest : public ::testing::Test {
     settings_[2].derived = "rows=1";
   }
 
-  std::variant<Claim, judge::Reason> Read(const std::string& source) {
+  std::variant<Claim, records::Reason> Read(const std::string& source) {
     build::Image image;
     image.source = folder_->path() / "k.cu";
     image.source_hash = Sha256Hex(source);
@@ -123,13 +123,13 @@ TEST_F(ClaimTest, ReportsCoveredSettings) {
 
 TEST_F(ClaimTest, RejectsClaimThatCoversNoListedSetting) {
   const auto none = Read("// cupel:supports rows=7\n");
-  EXPECT_EQ(std::get<judge::Reason>(none).code, "nothing_declared");
+  EXPECT_EQ(std::get<records::Reason>(none).code, "nothing_declared");
   // Settings that cupel derived are not listed by the task.
   const auto derived = Read("// cupel:supports rows=1\n");
-  EXPECT_EQ(std::get<judge::Reason>(derived).code, "nothing_declared");
+  EXPECT_EQ(std::get<records::Reason>(derived).code, "nothing_declared");
   const auto unknown = Read("// cupel:supports row=64\n");
-  EXPECT_EQ(std::get<judge::Reason>(unknown).code, "bad_declaration");
-  EXPECT_THAT(std::get<judge::Reason>(unknown).message, HasSubstr("the settings have f, rows"));
+  EXPECT_EQ(std::get<records::Reason>(unknown).code, "bad_declaration");
+  EXPECT_THAT(std::get<records::Reason>(unknown).message, HasSubstr("the settings have f, rows"));
 }
 
 TEST_F(ClaimTest, ChangedSourceIsAnError) {

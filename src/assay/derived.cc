@@ -12,7 +12,7 @@ namespace {
 constexpr int kDerivedTrials = 2;
 
 /// True if the candidate's host code raised the problem itself.
-bool IsRefusal(const judge::Reason& problem) { return problem.code == "host_exception"; }
+bool IsRefusal(const records::Reason& problem) { return problem.code == "host_exception"; }
 
 }  // namespace
 
@@ -20,13 +20,13 @@ int TrialsAt(const task::Setting& setting, int trials) {
   return setting.derived.empty() ? trials : std::min(trials, kDerivedTrials);
 }
 
-void ConvertRefusalToLimit(judge::SettingReport& report) {
+void ConvertRefusalToLimit(records::SettingReport& report) {
   if (report.derived.empty() || report.problems.empty()) return;
-  const judge::Reason& first = report.problems.front();
+  const records::Reason& first = report.problems.front();
   if (!report.unsupported && !IsRefusal(first)) return;
   report.note = fmt::format("{} {}: {}", report.unsupported ? "not judged at" : "refuses",
                             report.derived, first.message);
-  report.status = "refused";
+  report.status = records::SettingStatus::kRefused;
   report.unsupported = false;
   report.problems.clear();
 }

@@ -13,6 +13,6 @@ int TrialsAt(const task::Setting& setting, int trials);
 
 /// At derived sizes, turns a refusal by the candidate's host code, or a feature that cupel lacks,
 /// into a limit. Wrong numbers and faults still count.
-void ConvertRefusalToLimit(judge::SettingReport& report);
+void ConvertRefusalToLimit(records::SettingReport& report);
 
 }  // namespace cupel::assay

@@ -7,9 +7,9 @@
 namespace cupel::assay {
 namespace {
 
-judge::SettingReport With(const char* code, bool unsupported, const char* derived) {
-  judge::SettingReport report;
-  report.status = "failed";
+records::SettingReport With(const char* code, bool unsupported, const char* derived) {
+  records::SettingReport report;
+  report.status = records::SettingStatus::kFailed;
   report.derived = derived;
   report.unsupported = unsupported;
   report.problems.push_back({code, "rows by four", "kernel.cu:3"});
@@ -17,26 +17,26 @@ judge::SettingReport With(const char* code, bool unsupported, const char* derive
 }
 
 TEST(Derived, ExceptionsAndUnsupportedFeaturesBecomeLimits) {
-  judge::SettingReport raised = With("host_exception", false, "batch_size=1");
+  records::SettingReport raised = With("host_exception", false, "batch_size=1");
   ConvertRefusalToLimit(raised);
-  EXPECT_EQ(raised.status, "refused");
+  EXPECT_EQ(raised.status, records::SettingStatus::kRefused);
   EXPECT_EQ(raised.note, "refuses batch_size=1: rows by four");
   EXPECT_TRUE(raised.problems.empty());
-  judge::SettingReport unsupported = With("unsupported_api", true, "batch_size=1");
+  records::SettingReport unsupported = With("unsupported_api", true, "batch_size=1");
   ConvertRefusalToLimit(unsupported);
-  EXPECT_EQ(unsupported.status, "refused");
+  EXPECT_EQ(unsupported.status, records::SettingStatus::kRefused);
   EXPECT_FALSE(unsupported.unsupported);
   EXPECT_EQ(unsupported.note, "not judged at batch_size=1: rows by four");
 }
 
 TEST(Derived, FaultsAndListedSizesStillFail) {
-  judge::SettingReport fault = With("host_crash", false, "batch_size=1");
+  records::SettingReport fault = With("host_crash", false, "batch_size=1");
   ConvertRefusalToLimit(fault);
-  EXPECT_EQ(fault.status, "failed");
+  EXPECT_EQ(fault.status, records::SettingStatus::kFailed);
   EXPECT_EQ(fault.problems.size(), 1u);
-  judge::SettingReport listed = With("host_exception", false, "");
+  records::SettingReport listed = With("host_exception", false, "");
   ConvertRefusalToLimit(listed);
-  EXPECT_EQ(listed.status, "failed");
+  EXPECT_EQ(listed.status, records::SettingStatus::kFailed);
 }
 
 TEST(Derived, DerivedSizesGetTwoTrials) {

@@ -26,15 +26,15 @@ constexpr uint64_t kOneIn = 64;
 constexpr int kScrambles = 3;
 constexpr size_t kMostAlone = 8;  // arguments that are changed one at a time
 
-bool Has(const judge::SettingReport& report, std::string_view code) {
+bool Has(const records::SettingReport& report, std::string_view code) {
   return std::any_of(report.findings.begin(), report.findings.end(),
-                     [&](const engine::Finding& finding) { return finding.code == code; });
+                     [&](const records::Finding& finding) { return finding.code == code; });
 }
 
 /// True if a call can find state that an earlier call left: in variables, or in memory that it
 /// reads before it writes. If the engine does not detect such reads, a workspace of host code is
 /// enough.
-bool CanRemember(const judge::SettingReport& report, const plan::Plan& plan,
+bool CanRemember(const records::SettingReport& report, const plan::Plan& plan,
                  const engine::StateKeeper& keeper) {
   if (Has(report, "device_state")) return true;
   if (keeper.SeesUnwrittenReads()) return Has(report, "uninitialized_global");
@@ -44,9 +44,9 @@ bool CanRemember(const judge::SettingReport& report, const plan::Plan& plan,
 }
 
 /// "the __device__ variables a, b", or a text about memory if there are none.
-std::string NamesOf(const judge::SettingReport& report) {
+std::string NamesOf(const records::SettingReport& report) {
   std::string names;
-  for (const engine::Finding& finding : report.findings) {
+  for (const records::Finding& finding : report.findings) {
     if (finding.code != "device_state") continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", finding.where);
   }
@@ -72,26 +72,26 @@ Result<std::optional<engine::Run>> Execute(const SettingContext& context, const 
   return std::optional<engine::Run>();
 }
 
-void Report(const task::Case& last, size_t output, judge::Comparison comparison,
-            judge::SettingReport& report) {
+void Report(const task::Case& last, size_t output, records::Comparison comparison,
+            records::SettingReport& report) {
   comparison.message = fmt::format(
       "the result depends on what earlier calls left in {}: {} of {} elements differ from the "
       "first call's result for the same inputs",
       NamesOf(report), comparison.wrong_count, comparison.count);
   comparison.code = "device_state";
-  judge::TrialReport trial;
+  records::TrialReport trial;
   trial.seed = last.seed;
   trial.kind = "state";
   trial.outputs.resize(last.outputs.size());
-  for (judge::Comparison& other : trial.outputs) other.ok = true;
+  for (records::Comparison& other : trial.outputs) other.ok = true;
   trial.outputs[output] = std::move(comparison);
   report.trials.push_back(std::move(trial));
-  report.status = "failed";
+  report.status = records::SettingStatus::kFailed;
 }
 
 /// Returns false and adds a report if an output differs.
 bool SameAnswer(const engine::Run& run, const engine::Run& fresh, const task::Case& last,
-                judge::SettingReport& report) {
+                records::SettingReport& report) {
   for (size_t i = 0; i < fresh.outputs.size(); ++i) {
     if (last.outputs[i].is_none) continue;
     auto comparison = CompareRuns(run.outputs[i], fresh.outputs[i], last.outputs[i]);
@@ -136,14 +136,14 @@ std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& 
 }
 
 Result<bool> IsStateless(const SettingContext& context, const plan::Plan& plan,
-                         const task::Case& last, judge::SettingReport& report) {
+                         const task::Case& last, records::SettingReport& report) {
   auto* const keeper = dynamic_cast<engine::StateKeeper*>(context.program);
   if (keeper == nullptr || !CanRemember(report, plan, *keeper)) return true;
   Random random = Random(context.seed).Fork(fmt::format("{}/changes", context.setting->id));
   const auto bytes = ManyChanged(last.args, random);
   const Arguments before = task::StoragesOf(last.args);
   const auto call = [&](const Arguments& arguments) {
-    return Execute(context, plan, arguments, report.engine_seconds);
+    return Execute(context, plan, arguments, report.seconds.engine);
   };
   bool may_scramble = context.may_scramble == nullptr || *context.may_scramble;
   for (const Arguments& changed : Variations(before, bytes)) {

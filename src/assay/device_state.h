@@ -25,6 +25,6 @@ std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& 
 /// the variables and memory as left and then with random numbers in them. Compares the results with
 /// those of a freshly loaded module with empty memory.
 Result<bool> IsStateless(const SettingContext& context, const plan::Plan& plan,
-                         const task::Case& last, judge::SettingReport& report);
+                         const task::Case& last, records::SettingReport& report);
 
 }  // namespace cupel::assay

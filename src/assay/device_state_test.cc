@@ -71,7 +71,7 @@ class DeviceState : public ::testing::Test {
     setting_.id = "single-0";
     context_.setting = &setting_;
     context_.program = &program_;
-    engine::Finding finding;
+    records::Finding finding;
     finding.code = "device_state";
     finding.where = "kept";
     report_.findings.push_back(finding);
@@ -86,7 +86,7 @@ class DeviceState : public ::testing::Test {
   task::Setting setting_;
   SettingContext context_;
   Memory program_;
-  judge::SettingReport report_;
+  records::SettingReport report_;
 };
 
 TEST_F(DeviceState, ChangesFewRandomElements) {
@@ -102,7 +102,7 @@ TEST_F(DeviceState, ChangesFewRandomElements) {
 
 TEST_F(DeviceState, AcceptsScratchVariable) {
   EXPECT_TRUE(CheckStateless());
-  EXPECT_EQ(report_.status, "not_run");
+  EXPECT_EQ(report_.status, records::SettingStatus::kNotRun);
 }
 
 TEST_F(DeviceState, RunsNothingWithoutState) {
@@ -117,13 +117,13 @@ TEST_F(DeviceState, BusyGpuIsAnErrorAndNotAFailure) {
   const auto stateless = IsStateless(context_, {}, case_, report_);
   ASSERT_FALSE(stateless);
   EXPECT_EQ(stateless.error().code, ErrorCode::kBusy);
-  EXPECT_EQ(report_.status, "not_run");
+  EXPECT_EQ(report_.status, records::SettingStatus::kNotRun);
 }
 
 TEST_F(DeviceState, RejectsResultFromEarlierCall) {
   program_.caches = true;
   EXPECT_FALSE(CheckStateless());
-  EXPECT_EQ(report_.status, "failed");
+  EXPECT_EQ(report_.status, records::SettingStatus::kFailed);
   ASSERT_EQ(report_.trials.size(), 1u);
   EXPECT_EQ(report_.trials[0].kind, "state");
   EXPECT_EQ(report_.trials[0].outputs[0].code, "device_state");

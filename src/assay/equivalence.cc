@@ -37,17 +37,17 @@ std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
 }
 
 /// Adds findings that only a further run found. Counts remain those of the trial itself.
-void AddNew(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
-  for (engine::Finding& finding : more) {
+void AddNew(std::vector<records::Finding> more, std::vector<records::Finding>& all) {
+  for (records::Finding& finding : more) {
     if (SameFinding(finding, all) == nullptr) all.push_back(std::move(finding));
   }
 }
 
 }  // namespace
 
-double Equivalence::Excess(const engine::Counters& counters, const task::Case& wanted) {
+double Equivalence::Excess(const records::Counters& counters, const task::Case& wanted) {
   double instructions = 0, stored = 0;
-  for (const engine::LaunchCounters& launch : counters.launches) {
+  for (const records::LaunchCounters& launch : counters.launches) {
     instructions += static_cast<double>(launch.warp_instructions);
     stored += static_cast<double>(launch.global_store_bytes);
   }
@@ -60,8 +60,8 @@ Result<std::optional<engine::Run>> Equivalence::RunTwin(const plan::Plan& plan,
   std::string note;
   TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan, wanted, false, 0, &note, true));
   if (!run || !run->completed) return std::optional<engine::Run>();
-  for (const engine::Finding& finding : run->findings) {
-    if (finding.severity == engine::Severity::kError) return std::optional<engine::Run>();
+  for (const records::Finding& finding : run->findings) {
+    if (finding.severity == records::Severity::kError) return std::optional<engine::Run>();
   }
   for (size_t i = 0; i < run->outputs.size(); ++i) {
     const task::Output& output = wanted.outputs[i];
@@ -91,7 +91,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   }
   const auto start = std::chrono::steady_clock::now();
   auto run = context_.program->Execute(plan, storages, options);
-  report_.engine_seconds += SecondsSince(start);
+  report_.seconds.engine += SecondsSince(start);
   if (run && run->unsupported.empty()) return std::optional(std::move(*run));
   if (!run && IsOurs(run.error())) return tl::unexpected(run.error());
   *note =
@@ -102,28 +102,28 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
 
 bool Equivalence::Accept(engine::Run& run) {
   bool ok = run.completed;
-  for (const engine::Finding& finding : run.findings) {
-    ok = ok && finding.severity != engine::Severity::kError;
+  for (const records::Finding& finding : run.findings) {
+    ok = ok && finding.severity != records::Severity::kError;
   }
   AddNew(std::move(run.findings), report_.findings);
   return ok;
 }
 
 void Equivalence::Fail(const task::Case& wanted, const char* kind, size_t output,
-                       judge::Comparison comparison) {
-  judge::TrialReport trial;
+                       records::Comparison comparison) {
+  records::TrialReport trial;
   trial.seed = wanted.seed;
   trial.kind = kind;
   trial.outputs.resize(wanted.outputs.size());
-  for (judge::Comparison& other : trial.outputs) other.ok = true;
+  for (records::Comparison& other : trial.outputs) other.ok = true;
   comparison.ok = false;
   trial.outputs[output] = std::move(comparison);
   report_.trials.push_back(std::move(trial));
-  report_.status = "failed";
+  report_.status = records::SettingStatus::kFailed;
 }
 
 bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted, const char* kind) {
-  judge::Established& established = report_.established;
+  records::Established& established = report_.established;
   ++established.shadow_inputs;
   for (const std::string& name : run.not_followed) {
     if (std::find(established.not_followed.begin(), established.not_followed.end(), name) ==
@@ -137,7 +137,7 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     const task::Output& output = wanted.outputs[i];
     if (output.is_none) continue;
     const judge::ShadowComparison shadow = judge::CompareShadows(run.outputs[i], output);
-    established.Add(i, output.name, shadow, !tiny);
+    judge::Add(established, i, output.name, shadow, !tiny);
     if (!ok) continue;
     if (shadow.ok()) {
       // If the shadow was lost, the value is judged instead. On usual inputs it already was.
@@ -145,7 +145,7 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
       continue;
     }
     ok = false;
-    judge::Comparison comparison;
+    records::Comparison comparison;
     comparison.code = "not_equivalent";
     comparison.message = judge::DisagreementText(shadow);
     if (tiny) {
@@ -162,7 +162,8 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
 }
 
 bool Equivalence::JudgeTinyValues(const engine::Run& run, const task::Case& wanted, size_t output) {
-  judge::Comparison comparison = judge::Compare(run.outputs[output].View(), wanted.outputs[output]);
+  records::Comparison comparison =
+      judge::Compare(run.outputs[output].View(), wanted.outputs[output]);
   if (comparison.ok) return true;
   comparison.message += "; the inputs are scaled by 2^-10, where an epsilon matters";
   Fail(wanted, "tiny", output, std::move(comparison));
@@ -202,7 +203,8 @@ Result<bool> Equivalence::TryIntegers(const plan::Plan& plan, const task::Case& 
   if (!Accept(*run)) return false;
   for (size_t i = 0; i < run->outputs.size(); ++i) {
     if (wanted.outputs[i].is_none) continue;
-    judge::Comparison comparison = judge::CompareExactly(run->outputs[i].View(), wanted.outputs[i]);
+    records::Comparison comparison =
+        judge::CompareExactly(run->outputs[i].View(), wanted.outputs[i]);
     if (comparison.ok) continue;
     Fail(wanted, "integers", i, std::move(comparison));
     return false;
@@ -225,7 +227,7 @@ Result<bool> Equivalence::TrySchedules(const plan::Plan& plan, const task::Case&
       const task::Output& output = wanted.outputs[i];
       if (output.is_none) continue;
       const int64_t at = judge::FirstOrderDependence(usual.outputs[i], run->outputs[i]);
-      judge::Comparison values = judge::Compare(run->outputs[i].View(), output);
+      records::Comparison values = judge::Compare(run->outputs[i].View(), output);
       if (at < 0 && values.ok) continue;
       const std::string what = at >= 0 ? fmt::format("element [{}] changes by more than rounding",
                                                      IndexText(at, output.shape))

@@ -17,11 +17,11 @@ namespace cupel::assay {
 class Equivalence {
  public:
   /// Borrows both. `report` must contain the counters of an ordinary run.
-  Equivalence(const SettingContext& context, judge::SettingReport& report)
+  Equivalence(const SettingContext& context, records::SettingReport& report)
       : context_(context), report_(report) {}
 
   /// How many times too large a run with shadows would be; at most 1 if it is small enough.
-  static double Excess(const engine::Counters& counters, const task::Case& wanted);
+  static double Excess(const records::Counters& counters, const task::Case& wanted);
 
   // Each function returns false, and says so in the report, if the candidate must be rejected.
 
@@ -47,10 +47,10 @@ class Equivalence {
   Result<bool> TrySchedules(const plan::Plan& plan, const task::Case& wanted,
                             const engine::Run& usual);
   void Fail(const task::Case& wanted, const char* kind, size_t output,
-            judge::Comparison comparison);
+            records::Comparison comparison);
 
   const SettingContext& context_;
-  judge::SettingReport& report_;
+  records::SettingReport& report_;
 };
 
 }  // namespace cupel::assay

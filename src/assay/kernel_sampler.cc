@@ -94,7 +94,7 @@ Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int co
     return std::vector<double>();
   }
   if (!taken.findings.empty()) {
-    const engine::Finding& finding = taken.findings.front();
+    const records::Finding& finding = taken.findings.front();
     Refuse({finding.code, finding.message, finding.where});
     return std::vector<double>();
   }
@@ -136,7 +136,7 @@ Result<bool> KernelSampler::VerifyOne(const Kept& kept, ChangedArguments& argume
     // Most kernels return the same bits each time; then large outputs need no comparison by value.
     if (kept.outputs[i].bytes != clean.outputs[i].bytes ||
         kept.outputs[i].shape != clean.outputs[i].shape) {
-      const judge::Comparison timed =
+      const records::Comparison timed =
           CompareRuns(kept.outputs[i], clean.outputs[i], wanted.outputs[i]);
       if (!timed.ok) {
         Refuse({"wrong_timed_result",

@@ -78,8 +78,10 @@ class FakeTimer : public engine::Timer {
     return taken;
   }
   Result<double> MeasureOverhead() override { return 0.0; }
-  Result<engine::EnergyUse> MeasureEnergy(size_t, double) override { return engine::EnergyUse(); }
-  Result<std::vector<engine::Finding>> Finish() override { return std::vector<engine::Finding>(); }
+  Result<records::EnergyUse> MeasureEnergy(size_t, double) override { return records::EnergyUse(); }
+  Result<std::vector<records::Finding>> Finish() override {
+    return std::vector<records::Finding>();
+  }
   Compute compute = Sum;
   bool is_stale = false;
   engine::Taken answer;
@@ -268,7 +270,7 @@ TEST_F(KernelSamplerTest, RejectsKernelThatBecomesWrongLater) {
 }
 
 TEST_F(KernelSamplerTest, TimerFindingsBecomeTheProblem) {
-  engine::Finding finding;
+  records::Finding finding;
   finding.code = "out_of_bounds";
   finding.message = "beyond its end";
   timer_.answer.findings = {finding};

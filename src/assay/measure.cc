@@ -79,7 +79,7 @@ class Measurement {
 
   /// True if the intervals of all medians, and of their ratios to the first, are narrow enough.
   bool AreNarrow() const {
-    return std::all_of(samples_.begin(), samples_.end(), [&](const Samples& samples) {
+    return std::all_of(samples_.begin(), samples_.end(), [&](const records::Samples& samples) {
       const stats::Interval median = stats::MedianInterval(samples.cold, kConfidence);
       if (median.confidence < kConfidence) return false;
       if (median.high - median.low > 2 * options_.narrow * median.estimate) return false;
@@ -108,7 +108,7 @@ class Measurement {
     Measured measured;
     measured.overhead_us = stats::Median(overheads_);
     measured.samples = std::move(samples_);
-    for (Samples& samples : measured.samples) {
+    for (records::Samples& samples : measured.samples) {
       for (std::vector<double>* times : {&samples.cold, &samples.warm}) {
         for (double& us : *times) us = std::max(us - measured.overhead_us, kLeastUs);
       }
@@ -120,7 +120,7 @@ class Measurement {
   const std::function<Result<double>()>& overhead_;
   int sets_;
   MeasureOptions options_;
-  std::vector<Samples> samples_;
+  std::vector<records::Samples> samples_;
   std::vector<double> overheads_;
   bool counts_ = false;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assay/sampler.h"
+#include "records/bench.h"
 
 namespace cupel::assay {
 
@@ -17,14 +18,9 @@ struct MeasureOptions {
   int others = 21;             // warm and host samples of each sampler
 };
 
-/// Microseconds of one sampler; cold[i] of all samplers come from the same round.
-struct Samples {
-  std::vector<double> cold, warm, host;
-};
-
 struct Measured {
-  std::vector<Samples> samples;  // of each sampler
-  double overhead_us = 0;        // of the clock; already subtracted from cold and warm samples
+  std::vector<records::Samples> samples;  // of each sampler
+  double overhead_us = 0;  // of the clock; already subtracted from cold and warm samples
 };
 
 /// The clock's resolution: the difference between two readings of one event.

@@ -112,7 +112,7 @@ TEST_F(MeasureTest, DoesNotCountWarmUp) {
     EXPECT_EQ(sampler->begun_at[0] % 6, 0u) << "within a pair of rounds";
     EXPECT_EQ(sampler->begun_at[0] + 3 * 8, Order().size()) << "not before the counted rounds";
   }
-  for (const Samples& samples : measured->samples) {
+  for (const records::Samples& samples : measured->samples) {
     for (const double us : samples.cold) EXPECT_LT(us, FakeSampler::kWarmingUp / 2);
   }
 }

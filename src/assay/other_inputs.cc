@@ -28,14 +28,14 @@ constexpr size_t kFew = 2;
 /// Other inputs may take a correct kernel longer, but not without bound.
 constexpr uint64_t kLeastBudget = 50'000'000, kBudgetFactor = 50;
 
-uint64_t WarpInstructions(const engine::Counters& counters) {
+uint64_t WarpInstructions(const records::Counters& counters) {
   uint64_t sum = 0;
-  for (const engine::LaunchCounters& launch : counters.launches) sum += launch.warp_instructions;
+  for (const records::LaunchCounters& launch : counters.launches) sum += launch.warp_instructions;
   return sum;
 }
 
 /// How many times too large the setting is; at most 1 if it is small enough.
-double Excess(const engine::Counters& counters, const task::Case& wanted) {
+double Excess(const records::Counters& counters, const task::Case& wanted) {
   return std::max(static_cast<double>(WarpInstructions(counters)) / kEasyInstructions,
                   static_cast<double>(wanted.mapping.bytes().size()) / kEasyBytes);
 }
@@ -121,7 +121,7 @@ Result<bool> OtherInputTrials::MoveToTwin() {
   TRY_ASSIGN(const auto cases, OpenCases(context_, *twin_));
   std::optional<oracle::CaseOutcome> outcome;
   {
-    Stopwatch watch(report_.oracle_seconds);
+    Stopwatch watch(report_.seconds.oracle);
     TRY_ASSIGN(outcome, cases->Next());
   }
   const auto* wanted = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
@@ -144,7 +144,7 @@ Result<bool> OtherInputTrials::MoveToTwin() {
 Result<bool> OtherInputTrials::TryOne(Distribution distribution, oracle::Oracle::Stream& cases) {
   std::optional<oracle::CaseOutcome> outcome;
   {
-    Stopwatch watch(report_.oracle_seconds);
+    Stopwatch watch(report_.seconds.oracle);
     TRY_ASSIGN(outcome, cases.Next());
   }
   if (!outcome) return true;
@@ -171,7 +171,7 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
                                                                           bool judged) {
   const std::string key = RecordingKey(wanted.args);
   if (key != key_) {
-    Stopwatch watch(report_.record_seconds);
+    Stopwatch watch(report_.seconds.record);
     record::Recorder* recorder = context_.recorder;
     if (!judged) {
       TRY_ASSIGN(recorder, context_.spare_recorder());
@@ -216,7 +216,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
   Attempt attempt;
   engine::Run run;
   {
-    Stopwatch watch(report_.engine_seconds);
+    Stopwatch watch(report_.seconds.engine);
     const auto is_right = [&](const engine::Run& sampled) {
       return sampled.completed && !HasError(sampled.findings) &&
              AllRight(CompareAll(sampled, wanted));
@@ -244,7 +244,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
   attempt.trial.all_blocks = run.all_blocks;
   attempt.counters = std::move(run.counters);
   if (run.completed) {
-    Stopwatch watch(report_.judge_seconds);
+    Stopwatch watch(report_.seconds.judge);
     attempt.trial.outputs = CompareAll(run, wanted);
   }
   attempt.ok = attempt.trial.ok =
@@ -256,13 +256,13 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
 bool OtherInputTrials::AddTrial(Attempt attempt, Distribution distribution) {
   if (attempt.refusal) {
     report_.problems.push_back(std::move(*attempt.refusal));
-    report_.status = "failed";
+    report_.status = records::SettingStatus::kFailed;
     return false;
   }
   Merge(std::move(attempt.findings), report_.findings);
   attempt.trial.kind = Name(distribution);
   if (!report_.other_inputs.at.empty()) {
-    for (judge::Comparison& output : attempt.trial.outputs) {
+    for (records::Comparison& output : attempt.trial.outputs) {
       if (!output.ok) output.message += "; at the smaller sizes " + report_.other_inputs.at;
     }
   }
@@ -270,7 +270,7 @@ bool OtherInputTrials::AddTrial(Attempt attempt, Distribution distribution) {
   if (attempt.ok) {
     ++report_.established.tolerance_inputs;
   } else {
-    report_.status = "failed";
+    report_.status = records::SettingStatus::kFailed;
   }
   return attempt.ok;
 }
@@ -284,7 +284,7 @@ void OtherInputTrials::AddLimit(const Attempt& attempt, Distribution distributio
   } else if (HasError(attempt.findings)) {
     const auto error =
         std::find_if(attempt.findings.begin(), attempt.findings.end(),
-                     [](const auto& f) { return f.severity == engine::Severity::kError; });
+                     [](const auto& f) { return f.severity == records::Severity::kError; });
     failure.code = error->code;
     failure.message = error->message;
   } else {

@@ -19,7 +19,7 @@ namespace cupel::assay {
 class OtherInputTrials {
  public:
   /// Borrows everything. `sampler` must know the cost of a run of the setting.
-  OtherInputTrials(const SettingContext& context, judge::SettingReport& report,
+  OtherInputTrials(const SettingContext& context, records::SettingReport& report,
                    SampledRunner& sampler)
       : context_(context), report_(report), sampler_(&sampler), setting_(context.setting) {}
 
@@ -30,11 +30,11 @@ class OtherInputTrials {
  private:
   /// The result of one trial.
   struct Attempt {
-    std::string not_executed;              // why, if cupel or the engine is the reason
-    std::optional<judge::Reason> refusal;  // the host code's
-    judge::TrialReport trial;
-    std::vector<engine::Finding> findings;
-    engine::Counters counters;
+    std::string not_executed;                // why, if cupel or the engine is the reason
+    std::optional<records::Reason> refusal;  // the host code's
+    records::TrialReport trial;
+    std::vector<records::Finding> findings;
+    records::Counters counters;
     bool ok = false;
   };
 
@@ -53,7 +53,7 @@ class OtherInputTrials {
   void Skip(task::Distribution distribution, std::string why);
 
   const SettingContext& context_;
-  judge::SettingReport& report_;
+  records::SettingReport& report_;
   SampledRunner* sampler_;
   const task::Setting* setting_;  // the context's, or twin_
   std::optional<task::Setting> twin_;

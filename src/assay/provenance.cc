@@ -31,7 +31,7 @@ std::string Processor() {
   return {};
 }
 
-void DescribeMachine(judge::Provenance& provenance) {
+void DescribeMachine(records::Provenance& provenance) {
   utsname info{};
   if (uname(&info) == 0) {
     provenance.host = info.nodename;
@@ -42,10 +42,10 @@ void DescribeMachine(judge::Provenance& provenance) {
   provenance.cores = static_cast<int>(std::thread::hardware_concurrency());
 }
 
-judge::Asked AskedOf(const Candidate& candidate, const Question& question, const Parts& parts) {
-  judge::Asked asked;
+records::Asked AskedOf(const Candidate& candidate, const Question& question, const Parts& parts) {
+  records::Asked asked;
   asked.task = question.task->path.string();
-  for (const task::SettingKind kind : question.kinds) asked.kinds.emplace_back(task::Name(kind));
+  asked.kinds = question.kinds;
   asked.trials = question.trials;
   asked.shadows = question.shadows;
   asked.integers = question.integers;
@@ -64,7 +64,7 @@ judge::Asked AskedOf(const Candidate& candidate, const Question& question, const
 }
 
 /// Adds kernels that were never launched: "2 of 7 kernels, …: Tail<4>, Wide<float>".
-void AddUnlaunchedKernels(const judge::Verdict& verdict, const std::set<std::string>& launched,
+void AddUnlaunchedKernels(const records::Verdict& verdict, const std::set<std::string>& launched,
                           std::vector<std::string>& list) {
   std::vector<std::string> idle;
   for (const build::KernelResources& kernel : verdict.resources) {
@@ -77,12 +77,12 @@ void AddUnlaunchedKernels(const judge::Verdict& verdict, const std::set<std::str
 
 /// "exact arithmetic at single-0 (3 times too large)": one text for all settings with the same
 /// reason.
-void AddUntried(const judge::Verdict& verdict, const char* what,
-                std::string judge::Established::* note, std::vector<std::string>& list) {
+void AddUntried(const records::Verdict& verdict, const char* what,
+                std::string records::Established::* note, std::vector<std::string>& list) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const judge::SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     const std::string& why = setting.established.*note;
-    if (setting.status != "passed" || why.empty()) continue;
+    if (setting.status != records::SettingStatus::kPassed || why.empty()) continue;
     auto known = std::find_if(reasons.begin(), reasons.end(),
                               [&](const auto& entry) { return entry.first == why; });
     if (known == reasons.end()) known = reasons.insert(reasons.end(), {why, {}});
@@ -107,10 +107,10 @@ std::string DeviceOf(const engine::Engine& engine) {
   return fmt::format("{} ({})", engine.Name(), engine.Device().name);
 }
 
-judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
-                               const Parts& parts,
-                               const std::optional<os::SandboxReport>& recorder) {
-  judge::Provenance provenance;
+records::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
+                                 const Parts& parts,
+                                 const std::optional<os::SandboxReport>& recorder) {
+  records::Provenance provenance;
   provenance.asked = AskedOf(candidate, question, parts);
   if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
     if (auto evidence = build::EvidenceOf(*image)) {
@@ -130,7 +130,7 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
   return provenance;
 }
 
-std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
+std::vector<std::string> NotChecked(const records::Verdict& verdict, const Question& question,
                                     const std::set<std::string>& launched) {
   std::vector<std::string> list;
   if (verdict.settings.empty()) return list;  // nothing was judged
@@ -158,8 +158,8 @@ std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Questio
   if (question.distributions.empty()) {
     list.emplace_back("inputs that the task does not draw itself (not requested)");
   }
-  AddUntried(verdict, "equality in exact arithmetic", &judge::Established::shadow_note, list);
-  AddUntried(verdict, "bit-equality on small integers", &judge::Established::exact_note, list);
+  AddUntried(verdict, "equality in exact arithmetic", &records::Established::shadow_note, list);
+  AddUntried(verdict, "bit-equality on small integers", &records::Established::exact_note, list);
   return list;
 }
 

@@ -18,13 +18,13 @@ const std::string& ProgramHash();
 std::string DeviceOf(const engine::Engine& engine);
 
 /// `recorder`: the sandbox in which the candidate's host code ran, if it ran.
-judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
-                               const Parts& parts,
-                               const std::optional<os::SandboxReport>& recorder);
+records::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
+                                 const Parts& parts,
+                                 const std::optional<os::SandboxReport>& recorder);
 
 /// What the decision does not cover, although readers might expect it. `launched`: the mangled
 /// names of the kernels that judged calls launched.
-std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
+std::vector<std::string> NotChecked(const records::Verdict& verdict, const Question& question,
                                     const std::set<std::string>& launched);
 
 }  // namespace cupel::assay

@@ -48,8 +48,8 @@ double BytesToWrite(const task::Case& wanted) {
   return sum;
 }
 
-std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
-                       const SettingTimes& setting, const Timing& timing) {
+std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes,
+                       const records::SettingTimes& setting, const records::Timing& timing) {
   const double rate = kHeadroom * std::max(ceilings.read_bytes, peak_bytes);
   const double us = timing.median.estimate, floor = setting.read_bytes / rate * 1e6;
   if (floor < kLeastFloorUs || us >= floor) return {};
@@ -59,8 +59,8 @@ std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
       us, setting.read_bytes / 1e6, floor, rate / 1e9);
 }
 
-void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
-            Timing* timing) {
+void Assess(const records::Ceilings& ceilings, double l2_bytes,
+            const records::SettingTimes& setting, records::Timing* timing) {
   const double us = timing->median.estimate;
   const double bytes = setting.read_bytes + setting.written_bytes;
   timing->bytes_a_second = bytes / (us * 1e-6);

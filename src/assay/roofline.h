@@ -11,12 +11,12 @@ double BytesToRead(const task::Case& wanted);
 double BytesToWrite(const task::Case& wanted);
 /// Why a time is impossible if every byte of the inputs is read; empty if it is possible.
 /// `peak_bytes`: the memory's known bandwidth per second, or 0.
-std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
-                       const SettingTimes& setting, const Timing& timing);
+std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes,
+                       const records::SettingTimes& setting, const records::Timing& timing);
 
 /// Fills in rates and the share of the roofline, and notes unusual results. Does not count writes
 /// that fit in the L2, because they need not reach memory before a kernel ends.
-void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
-            Timing* timing);
+void Assess(const records::Ceilings& ceilings, double l2_bytes,
+            const records::SettingTimes& setting, records::Timing* timing);
 
 }  // namespace cupel::assay

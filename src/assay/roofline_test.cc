@@ -80,9 +80,9 @@ class Assessed : public ::testing::Test {
     Assess(ceilings_, l2_bytes, setting_, &timing_);
     return timing_.oddities;
   }
-  engine::Ceilings ceilings_;
-  SettingTimes setting_;
-  Timing timing_;
+  records::Ceilings ceilings_;
+  records::SettingTimes setting_;
+  records::Timing timing_;
 };
 
 TEST_F(Assessed, ReportsTimeBelowFloor) {

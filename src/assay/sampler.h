@@ -24,13 +24,13 @@ class Sampler {
   /// Called after the warm-up: replays from now on count.
   virtual void BeginCounting() {}
 
-  const std::optional<judge::Reason>& problem() const { return problem_; }
+  const std::optional<records::Reason>& problem() const { return problem_; }
 
  protected:
-  void Refuse(judge::Reason reason) { problem_ = std::move(reason); }
+  void Refuse(records::Reason reason) { problem_ = std::move(reason); }
 
  private:
-  std::optional<judge::Reason> problem_;
+  std::optional<records::Reason> problem_;
 };
 
 }  // namespace cupel::assay

@@ -29,7 +29,7 @@ class SettingRun {
  public:
   explicit SettingRun(const SettingContext& context) : context_(context) {
     result_.report.id = context.setting->id;
-    result_.report.kind = task::Name(context.setting->kind);
+    result_.report.kind = context.setting->kind;
     result_.report.description = context.setting->Describe();
     result_.report.derived = context.setting->derived;
     result_.report.reduced = context.setting->reduced;
@@ -52,12 +52,12 @@ class SettingRun {
           fmt::format("{} trial {} of {}", context_.setting->id, trial + 1, trials_));
       std::optional<oracle::CaseOutcome> outcome;
       {
-        Stopwatch watch(result_.report.oracle_seconds);
+        Stopwatch watch(result_.report.seconds.oracle);
         TRY_ASSIGN(outcome, cases->Next());
       }
       if (!outcome) break;
       if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
-        result_.report.status = "no_reference";
+        result_.report.status = records::SettingStatus::kNoReference;
         result_.report.note = failure->message;
         return {};
       }
@@ -76,13 +76,13 @@ class SettingRun {
       if (!right) return {};
     }
     // A repeated record may list fewer cases than trials.
-    if (CanJudge()) result_.report.status = "passed";
+    if (CanJudge()) result_.report.status = records::SettingStatus::kPassed;
     return {};
   }
 
   /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.
   bool TryControls(const task::Case& wanted, int trial) {
-    Stopwatch watch(result_.report.judge_seconds);
+    Stopwatch watch(result_.report.seconds.judge);
     trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
     result_.report.controls = controls_.all();
     return trial + 1 < trials_ || CanJudge();  // a later case may still detect it
@@ -91,7 +91,7 @@ class SettingRun {
   bool CanJudge() {
     result_.report.note = judge::PassingText(controls_.all());
     if (result_.report.note.empty()) return true;
-    result_.report.status = "cannot_judge";
+    result_.report.status = records::SettingStatus::kCannotJudge;
     return false;
   }
 
@@ -101,11 +101,11 @@ class SettingRun {
     if (!recorded) return false;
     auto broken = ContractProblem(*plan_, wanted);
     if (!broken) return true;
-    judge::TrialReport report;
+    records::TrialReport report;
     report.seed = wanted.seed;
     report.outputs.push_back(std::move(*broken));
     result_.report.trials.push_back(std::move(report));
-    result_.report.status = "failed";
+    result_.report.status = records::SettingStatus::kFailed;
     return false;
   }
 
@@ -121,7 +121,7 @@ class SettingRun {
       if (!sampled.completed || HasError(sampled.findings)) return false;
       return AllRight(CompareAll(sampled, wanted));
     };
-    Stopwatch watch(result_.report.engine_seconds);
+    Stopwatch watch(result_.report.seconds.engine);
     auto run = sampler_.Execute(*context_.program, plan, storages, options, is_right);
     if (!run) {
       TRY(CannotExecute(run.error()));
@@ -152,7 +152,7 @@ class SettingRun {
          "with the same arguments, the first call launches other GPU work than later calls, and "
          "its result is wrong",
          result_.report.id});
-    result_.report.status = "failed";
+    result_.report.status = records::SettingStatus::kFailed;
     return false;
   }
 
@@ -176,20 +176,20 @@ class SettingRun {
     engine::Run& run = *executed;
     if (trial == 0) result_.report.counters = std::move(run.counters);
 
-    judge::TrialReport report;
+    records::TrialReport report;
     report.seed = wanted.seed;
     report.emulated_blocks = run.emulated_blocks;
     report.all_blocks = run.all_blocks;
     const bool clean = run.completed && !HasError(run.findings);
     Merge(std::move(run.findings), result_.report.findings);
     if (run.completed) {
-      Stopwatch watch(result_.report.judge_seconds);
+      Stopwatch watch(result_.report.seconds.judge);
       report.outputs = CompareAll(run, wanted);
     }
     report.ok = clean && AllRight(report.outputs);
     const bool ok = report.ok;
     result_.report.trials.push_back(std::move(report));
-    if (!ok) result_.report.status = "failed";
+    if (!ok) result_.report.status = records::SettingStatus::kFailed;
     return ok;
   }
 
@@ -211,7 +211,7 @@ class SettingRun {
 
   /// Uses sizes that the task does not require: a kernel that fails there is not penalised.
   Result<bool> TryTwin(double excess, Equivalence& equivalence) {
-    judge::Established& established = result_.report.established;
+    records::Established& established = result_.report.established;
     established.shadow_note = established.exact_note =
         fmt::format("{:.2g} times too large", excess);
     // Four times smaller than necessary, because several runs follow.
@@ -259,7 +259,7 @@ class SettingRun {
   Result<std::optional<task::Case>> CaseOf(const task::Setting& setting,
                                            oracle::Distribution distribution) {
     if (context_.question->task->domain.Excludes(distribution)) return std::optional<task::Case>();
-    Stopwatch watch(result_.report.oracle_seconds);
+    Stopwatch watch(result_.report.seconds.oracle);
     TRY_ASSIGN(auto cases, OpenCases(context_, setting, distribution));
     TRY_ASSIGN(auto outcome, cases->Next());
     if (!outcome || std::holds_alternative<oracle::SettingFailure>(*outcome)) {
@@ -283,9 +283,9 @@ class SettingRun {
 
   /// Like RecordAndCheck, but a refusal does not change the report.
   Result<bool> RecordQuietly(const task::Case& wanted) {
-    judge::SettingReport& report = result_.report;
+    records::SettingReport& report = result_.report;
     const size_t problems = report.problems.size(), trials = report.trials.size();
-    const std::string status = report.status;
+    const records::SettingStatus status = report.status;
     const bool unsupported = report.unsupported;
     TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted));
     if (recorded) return true;
@@ -307,25 +307,26 @@ class SettingRun {
             : error.message;
     result_.report.problems.push_back({"cannot_execute", message, result_.report.id});
     result_.report.unsupported = true;
-    result_.report.status = "failed";
+    result_.report.status = records::SettingStatus::kFailed;
     return false;
   }
 
   Result<bool> RecordIfNeeded(const task::Case& wanted) {
     std::string key = RecordingKey(wanted.args);
     if (plan_ && key == key_) return true;
-    Stopwatch watch(result_.report.record_seconds);
+    Stopwatch watch(result_.report.seconds.record);
     const std::string function(task::Name(context_.question->direction));
     TRY_ASSIGN(record::Outcome outcome, context_.recorder->Record(function, wanted.args));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
       result_.report.problems.push_back(
           {std::move(refusal->code), std::move(refusal->message), std::move(refusal->where)});
       result_.report.unsupported = refusal->unsupported;
-      result_.report.status = "failed";
+      result_.report.status = records::SettingStatus::kFailed;
       return false;
     }
     auto& recording = std::get<record::Recording>(outcome);
-    if (!result_.plan) result_.report.host_us = recording.host_us;  // not for a smaller twin
+    if (!result_.plan)
+      result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     key_ = std::move(key);

@@ -32,7 +32,7 @@ struct SettingContext {
 };
 
 struct SettingResult {
-  judge::SettingReport report;
+  records::SettingReport report;
   std::optional<plan::Plan> plan;
   std::string torch_version;
 };

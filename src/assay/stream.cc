@@ -66,11 +66,11 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
     if (!setting->derived.empty()) continue;  // the task does not list these sizes
     const auto& reports = result.judged.verdict.settings;
     const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
-      return report.id == setting->id && report.status == "passed";
+      return report.id == setting->id && report.status == records::SettingStatus::kPassed;
     });
-    if (!right || result.judged.verdict.decision != judge::Decision::kAccepted) continue;
+    if (!right || result.judged.verdict.decision != records::Decision::kAccepted) continue;
     const KernelToTime kernel{job.kernel.filename().string(), image};
-    TRY_ASSIGN(SettingTimes times,
+    TRY_ASSIGN(records::SettingTimes times,
                TimeSetting(*lane.parts, job.question, *setting, std::span(&kernel, 1), *lane.bench,
                            [](const std::string&) {}));
     result.times.push_back(std::move(times));

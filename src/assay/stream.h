@@ -32,7 +32,7 @@ struct Lane {
 
 struct JobResult {
   Judged judged;
-  std::vector<SettingTimes> times;  // of the settings that the kernel passed
+  std::vector<records::SettingTimes> times;  // of the settings that the kernel passed
   std::string lane;
   double seconds = 0;  // in its lane, without building
 };

@@ -10,11 +10,11 @@
 
 namespace cupel::assay {
 
-std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
-  std::vector<judge::Comparison> comparisons;
+std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
+  std::vector<records::Comparison> comparisons;
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     const task::Output& output = wanted.outputs[i];
-    judge::Comparison comparison;
+    records::Comparison comparison;
     comparison.ok = output.is_none;  // the task ignores this position
     const engine::OutputTensor& got = run.outputs[i];
     if (!output.is_none) {
@@ -26,8 +26,8 @@ std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Ca
   return comparisons;
 }
 
-judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
-                              const task::Output& wanted) {
+records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
+                                const task::Output& wanted) {
   task::Output expected = wanted;
   expected.reference = expected.truth = clean.View();
   std::vector<double> values;
@@ -48,27 +48,27 @@ bool IsOurs(const Error& error) {
          error.code == ErrorCode::kBusy;
 }
 
-bool AllRight(const std::vector<judge::Comparison>& outputs) {
+bool AllRight(const std::vector<records::Comparison>& outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const auto& c) { return c.ok; });
 }
 
-bool HasError(const std::vector<engine::Finding>& findings) {
-  for (const engine::Finding& finding : findings) {
-    if (finding.severity == engine::Severity::kError) return true;
+bool HasError(const std::vector<records::Finding>& findings) {
+  for (const records::Finding& finding : findings) {
+    if (finding.severity == records::Severity::kError) return true;
   }
   return false;
 }
 
-engine::Finding* SameFinding(const engine::Finding& finding, std::vector<engine::Finding>& all) {
-  const auto same = std::find_if(all.begin(), all.end(), [&](const engine::Finding& old) {
+records::Finding* SameFinding(const records::Finding& finding, std::vector<records::Finding>& all) {
+  const auto same = std::find_if(all.begin(), all.end(), [&](const records::Finding& old) {
     return old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line;
   });
   return same == all.end() ? nullptr : &*same;
 }
 
-void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
-  for (engine::Finding& finding : more) {
-    if (engine::Finding* known = SameFinding(finding, all)) {
+void Merge(std::vector<records::Finding> more, std::vector<records::Finding>& all) {
+  for (records::Finding& finding : more) {
+    if (records::Finding* known = SameFinding(finding, all)) {
       known->count += finding.count;
     } else {
       all.push_back(std::move(finding));

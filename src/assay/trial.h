@@ -29,19 +29,19 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted);
+std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted);
 /// Compares an output with that of a clean run. The clean run's own error may be as large as the
 /// task allows, and is not counted.
-judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
-                              const task::Output& wanted);
+records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
+                                const task::Output& wanted);
 /// True for errors that say nothing about the candidate and end its judging: a bug of cupel, other
 /// users of the machine, or an interruption by the user.
 bool IsOurs(const Error& error);
-bool AllRight(const std::vector<judge::Comparison>& outputs);
-bool HasError(const std::vector<engine::Finding>& findings);
+bool AllRight(const std::vector<records::Comparison>& outputs);
+bool HasError(const std::vector<records::Finding>& findings);
 /// The finding with the same code, kernel and line; null if there is none.
-engine::Finding* SameFinding(const engine::Finding& finding, std::vector<engine::Finding>& all);
+records::Finding* SameFinding(const records::Finding& finding, std::vector<records::Finding>& all);
 /// Adds findings of a further trial. Findings with the same code, kernel and line are merged.
-void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all);
+void Merge(std::vector<records::Finding> more, std::vector<records::Finding>& all);
 
 }  // namespace cupel::assay

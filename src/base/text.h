@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace cupel {
@@ -17,6 +18,14 @@ constexpr std::string_view Trim(std::string_view text, std::string_view also = {
   while (!text.empty() && drop(text.front())) text.remove_prefix(1);
   while (!text.empty() && drop(text.back())) text.remove_suffix(1);
   return text;
+}
+
+/// Cuts a text to at most `max` bytes, never within a UTF-8 character, and then appends " …".
+inline std::string Bounded(std::string_view text, size_t max) {
+  if (text.size() <= max) return std::string(text);
+  size_t end = max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + " …";
 }
 
 }  // namespace cupel

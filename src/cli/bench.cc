@@ -12,18 +12,19 @@
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
+#include "records/json.h"
 
 namespace cupel::cli {
 namespace {
 
 /// The exit status of the worst kernel.
-int StatusOf(const app::BenchReport& report) {
+int StatusOf(const records::Bench& report) {
   int status = 0;
-  for (const app::BenchedKernel& kernel : report.kernels) {
+  for (const records::BenchedKernel& kernel : report.kernels) {
     status = std::max(status, judge::ExitStatus(kernel.verdict.decision));
   }
-  for (const assay::SettingTimes& setting : report.settings) {
-    for (const assay::Timing& timing : setting.timings) {
+  for (const records::SettingTimes& setting : report.settings) {
+    for (const records::Timing& timing : setting.timings) {
       if (timing.refused && !timing.is_baseline) status = std::max(status, 1);
     }
   }
@@ -34,12 +35,12 @@ int StatusOf(const app::BenchReport& report) {
 
 Result<int> Run(const BenchCommand& command) {
   ProgressView view(command.show.quiet);
-  TRY_ASSIGN(const app::BenchReport report, app::Bench(command, view));
+  TRY_ASSIGN(const records::Bench report, app::Bench(command, view));
   view.End();
   BenchTextOptions text;
   text.colour = ::isatty(STDOUT_FILENO) != 0;
   fmt::print("{}", BenchText(report, text));
-  TRY(WriteJson(command.show.json, app::ToJson(report)));
+  TRY(WriteJson(command.show.json, records::ToJson(report)));
   return StatusOf(report);
 }
 

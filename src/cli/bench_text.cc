@@ -16,8 +16,8 @@
 namespace cupel::cli {
 namespace {
 
-using assay::SettingTimes;
-using assay::Timing;
+using records::SettingTimes;
+using records::Timing;
 
 std::string Microseconds(double us) {
   if (us < 10) return fmt::format("{:.2f} us", us);
@@ -32,9 +32,9 @@ std::string PlusMinus(const stats::Interval& interval) {
 }
 
 /// How many times as fast as `b` kernel `a` is.
-std::string Speedup(const SettingTimes& setting, size_t a, const std::string& b) {
-  for (const assay::Comparison& comparison : setting.comparisons) {
-    if (comparison.a != a || setting.timings[comparison.b].name != b) continue;
+std::string Speedup(const SettingTimes& setting, const std::string& a, const std::string& b) {
+  for (const records::TimeComparison& comparison : setting.comparisons) {
+    if (comparison.a != a || comparison.b != b) continue;
     const double times = 1 / comparison.compared.ratio.estimate;
     const char* sign = comparison.compared.difference == stats::Difference::kNone ? " =" : "";
     return fmt::format("{:.2f} x{}", times, sign);
@@ -42,7 +42,7 @@ std::string Speedup(const SettingTimes& setting, size_t a, const std::string& b)
   return "";
 }
 
-std::vector<std::string> BaselineNames(const app::BenchReport& report) {
+std::vector<std::string> BaselineNames(const records::Bench& report) {
   std::vector<std::string> names;
   for (const SettingTimes& setting : report.settings) {
     for (const Timing& timing : setting.timings) {
@@ -64,13 +64,12 @@ std::string SettingText(const SettingTimes& setting, const std::vector<std::stri
   for (const std::string& name : baselines) columns.push_back({"vs " + name, term::Align::kRight});
   columns.push_back({"roofline", term::Align::kRight});
   term::Table table(columns);
-  for (size_t i = 0; i < setting.timings.size(); ++i) {
-    const Timing& timing = setting.timings[i];
+  for (const Timing& timing : setting.timings) {
     if (timing.samples.cold.empty() || timing.refused) continue;
     std::vector<std::string> cells{timing.name, Microseconds(timing.median.estimate),
                                    PlusMinus(timing.median), Microseconds(timing.warm_us),
                                    timing.host_us ? Microseconds(*timing.host_us) : "-"};
-    for (const std::string& name : baselines) cells.push_back(Speedup(setting, i, name));
+    for (const std::string& name : baselines) cells.push_back(Speedup(setting, timing.name, name));
     cells.push_back(fmt::format("{:.0f} %", 100 * timing.roofline));
     table.Add(std::move(cells));
   }
@@ -79,13 +78,14 @@ std::string SettingText(const SettingTimes& setting, const std::vector<std::stri
 
 std::string KernelComparisons(const SettingTimes& setting) {
   std::string text;
-  for (const assay::Comparison& comparison : setting.comparisons) {
-    const Timing &a = setting.timings[comparison.a], &b = setting.timings[comparison.b];
-    if (b.is_baseline) continue;
+  for (const records::TimeComparison& comparison : setting.comparisons) {
+    const Timing* b = setting.Find(comparison.b);
+    if (b == nullptr || b->is_baseline) continue;
     const stats::Interval& ratio = comparison.compared.ratio;
-    text += fmt::format("  {} vs {}: {}, time ratio {:.4f} [{:.4f}, {:.4f}]\n", Printable(a.name),
-                        Printable(b.name), stats::Name(comparison.compared.difference),
-                        ratio.estimate, ratio.low, ratio.high);
+    text +=
+        fmt::format("  {} vs {}: {}, time ratio {:.4f} [{:.4f}, {:.4f}]\n", Printable(comparison.a),
+                    Printable(comparison.b), stats::Name(comparison.compared.difference),
+                    ratio.estimate, ratio.low, ratio.high);
   }
   return text;
 }
@@ -106,7 +106,7 @@ std::string Remarks(const SettingTimes& setting) {
                           1e3 * timing.energy->joules, timing.energy->watts);
     }
   }
-  const engine::GpuState& state = setting.after;
+  const records::GpuState& state = setting.after;
   if (state.sm_mhz > 0) {
     std::string slowed;
     for (const std::string& reason : state.throttled_by) slowed += ", slowed by " + reason;
@@ -125,27 +125,26 @@ std::string Date(int64_t seconds) {
   return text;
 }
 
-std::string CachedBaselinesText(const app::BenchReport& report, const std::string& setting) {
+std::string CachedBaselinesText(const records::Bench& report, const std::string& setting) {
   std::string text;
-  for (const app::CachedBaseline& item : report.cached_baselines) {
+  for (const records::RememberedBaseline& item : report.remembered_baselines) {
     if (item.setting != setting) continue;
     text += fmt::format("  {} took {} on {} (cached); to measure it now, use --baselines\n",
-                        item.name, Microseconds(item.medians.cold_us), Date(item.medians.taken_at));
+                        item.name, Microseconds(item.us), Date(item.taken_at));
   }
   return text;
 }
 
 /// For each kernel and baseline: the geometric mean of the speed-ups at the settings where both
 /// were timed.
-std::string Means(const app::BenchReport& report, const std::vector<std::string>& baselines) {
+std::string Means(const records::Bench& report, const std::vector<std::string>& baselines) {
   std::string text;
-  for (const app::BenchedKernel& kernel : report.kernels) {
+  for (const records::BenchedKernel& kernel : report.kernels) {
     for (const std::string& baseline : baselines) {
       std::vector<double> speedups;
       for (const SettingTimes& setting : report.settings) {
-        for (const assay::Comparison& comparison : setting.comparisons) {
-          if (setting.timings[comparison.a].name != kernel.name) continue;
-          if (setting.timings[comparison.b].name != baseline) continue;
+        for (const records::TimeComparison& comparison : setting.comparisons) {
+          if (comparison.a != kernel.name || comparison.b != baseline) continue;
           speedups.push_back(1 / comparison.compared.ratio.estimate);
         }
       }
@@ -160,10 +159,10 @@ std::string Means(const app::BenchReport& report, const std::vector<std::string>
 
 }  // namespace
 
-std::string BenchText(const app::BenchReport& report, const BenchTextOptions& options) {
+std::string BenchText(const records::Bench& report, const BenchTextOptions& options) {
   std::string text;
-  for (const app::BenchedKernel& kernel : report.kernels) {
-    if (kernel.verdict.decision == judge::Decision::kAccepted) {
+  for (const records::BenchedKernel& kernel : report.kernels) {
+    if (kernel.verdict.decision == records::Decision::kAccepted) {
       if (!kernel.verdict.declared.empty()) {
         text += fmt::format("{}: {}\n", Printable(kernel.name), Printable(kernel.verdict.declared));
       }
@@ -175,7 +174,7 @@ std::string BenchText(const app::BenchReport& report, const BenchTextOptions& op
   }
   const std::vector<std::string> baselines = BaselineNames(report);
   if (!report.settings.empty()) {
-    text += fmt::format("{} {} on {}{}{}\n", Printable(report.task), report.direction,
+    text += fmt::format("{} {} on {}{}{}\n", Printable(report.task), task::Name(report.direction),
                         Printable(report.gpu), report.torch.empty() ? "" : ", PyTorch ",
                         Printable(report.torch));
   }

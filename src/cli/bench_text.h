@@ -12,6 +12,6 @@ struct BenchTextOptions {
   bool colour = false;
 };
 
-std::string BenchText(const app::BenchReport& report, const BenchTextOptions& options);
+std::string BenchText(const records::Bench& report, const BenchTextOptions& options);
 
 }  // namespace cupel::cli

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string TextOf(const app::BenchReport& report) { return BenchText(report, {}); }
+std::string TextOf(const records::Bench& report) { return BenchText(report, {}); }
 
 /// The first line that begins with `word`. Several spaces in a row become one.
 std::string Row(const std::string& text, const std::string& word) {
@@ -48,24 +48,24 @@ TEST(BenchText, ComparesKernelsWithEachOther) {
 TEST(BenchText, ShowsGeometricMeansForSeveralSettings) {
   const std::string text = TextOf(app::TestBench());
   EXPECT_THAT(text, HasSubstr("fast.cu: 4.00 x as fast as eager (geometric mean over 2 settings)"));
-  app::BenchReport one = app::TestBench();
+  records::Bench one = app::TestBench();
   one.settings.pop_back();
   EXPECT_THAT(TextOf(one), Not(HasSubstr("geometric mean"))) << "of one setting";
 }
 
 TEST(BenchText, ShowsNoIntervalForTooFewSamples) {
-  app::BenchReport report = app::TestBench();
+  records::Bench report = app::TestBench();
   report.settings[0].timings[2].median.confidence = 0.94;
   EXPECT_EQ(Row(TextOf(report), "fast.cu "),
             "fast.cu 4.00 us ? 3.60 us 11.0 us 2.00 x 4.00 x 50 %");
 }
 
 TEST(BenchText, RefusedKernelsHaveAReasonAndNoRow) {
-  app::BenchReport report = app::TestBench();
-  assay::SettingTimes& setting = report.settings[0];
+  records::Bench report = app::TestBench();
+  records::SettingTimes& setting = report.settings[0];
   setting.timings[2].refused = {"wrong_timed_result", "it \x1b[31mremembers", "output 0"};
   setting.comparisons.erase(setting.comparisons.begin(), setting.comparisons.begin() + 2);
-  assay::Timing compile;
+  records::Timing compile;
   compile.name = "max-autotune";
   compile.is_baseline = true;
   compile.refused = {"unsupported", "no compiler", ""};
@@ -80,10 +80,10 @@ TEST(BenchText, RefusedKernelsHaveAReasonAndNoRow) {
 }
 
 TEST(BenchText, RejectedKernelsHaveReasonsAndNoTimes) {
-  app::BenchReport report = app::TestBench();
+  records::Bench report = app::TestBench();
   report.settings.clear();
   report.kernels.resize(1);
-  report.kernels[0].verdict.decision = judge::Decision::kRejected;
+  report.kernels[0].verdict.decision = records::Decision::kRejected;
   report.kernels[0].verdict.reasons = {{"out_of_bounds", "reads beyond x", "kernel.cu:3"}};
   const std::string text = TextOf(report);
   EXPECT_THAT(text, HasSubstr("reads beyond x"));
@@ -91,9 +91,9 @@ TEST(BenchText, RejectedKernelsHaveReasonsAndNoTimes) {
 }
 
 TEST(BenchText, RemarksShowOdditiesEnergyAndGpuState) {
-  app::BenchReport report = app::TestBench();
+  records::Bench report = app::TestBench();
   report.settings[0].timings[2].oddities = {"times scatter by 10 %"};
-  report.settings[0].timings[2].energy = engine::EnergyUse{0.002, 500, 100};
+  report.settings[0].timings[2].energy = records::EnergyUse{0.002, 500, 100};
   report.settings[0].note = "nothing else to say";
   const std::string text = TextOf(report);
   EXPECT_THAT(text, HasSubstr("fast.cu: times scatter by 10 %"));

@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
 #include "plan/codec.h"
+#include "records/json.h"
 
 namespace cupel::cli {
 
@@ -22,7 +23,7 @@ Result<int> Run(const CheckCommand& command) {
   judge::TextOptions text;
   text.colour = ::isatty(STDOUT_FILENO) != 0;
   fmt::print("{}", judge::VerdictText(judged.verdict, text));
-  TRY(WriteJson(command.show.json, judge::ToJson(judged.verdict)));
+  TRY(WriteJson(command.show.json, records::ToJson(judged.verdict)));
   if (!command.plan.empty()) {
     if (judged.plan) {
       TRY(WriteJson(command.plan, plan::ToJson(*judged.plan)));

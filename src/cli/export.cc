@@ -11,13 +11,14 @@
 #include "cli/json_file.h"
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
+#include "records/json.h"
 #include "term/text.h"
 
 namespace cupel::cli {
 
 Result<int> Run(const ExportCommand& command) {
   ProgressView view(command.show.quiet);
-  const auto print = [&view](const judge::Verdict& verdict) {
+  const auto print = [&view](const records::Verdict& verdict) {
     view.End();
     judge::TextOptions text;
     text.colour = ::isatty(STDOUT_FILENO) != 0;
@@ -26,11 +27,11 @@ Result<int> Run(const ExportCommand& command) {
   TRY_ASSIGN(const app::ExportReport report, app::Export(command, view, print));
   view.End();
   if (report.package.empty()) {
-    const judge::Verdict& verdict = report.verdicts.back();
+    const records::Verdict& verdict = report.verdicts.back();
     fmt::print(
         "Not exported: the kernel is not accepted. --force exports it anyway; the package says "
         "so.\n");
-    TRY(WriteJson(command.show.json, judge::ToJson(verdict)));
+    TRY(WriteJson(command.show.json, records::ToJson(verdict)));
     return judge::ExitStatus(verdict.decision);
   }
   const std::string folder = Printable(command.output.string());

@@ -18,9 +18,9 @@
 namespace cupel::cli {
 namespace {
 
-void Print(const judge::Verdict& verdict, const device::Description& device,
+void Print(const records::Verdict& verdict, const device::Description& device,
            const SourceText& source) {
-  for (const judge::SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     if (setting.counters.launches.empty()) {
       fmt::print("{}: no kernel was launched\n", setting.id);
       continue;
@@ -40,10 +40,10 @@ int PrintGpu(const app::GpuProfileReport& report) {
 }
 
 Result<int> PrintEmulator(const app::EmulatorProfile& report, const std::string& json) {
-  const judge::Verdict& verdict = report.verdict;
+  const records::Verdict& verdict = report.verdict;
   if (report.counted) Print(verdict, report.device, report.source);
   TRY(WriteJson(json, app::ToJson(report)));
-  if (verdict.decision == judge::Decision::kAccepted) return 0;
+  if (verdict.decision == records::Decision::kAccepted) return 0;
   if (report.counted) {
     fmt::print("\nthe kernel is not correct, so do not rely on these estimates:\n");
   }

@@ -11,7 +11,7 @@
 namespace cupel::cli {
 namespace {
 
-using engine::LaunchCounters;
+using records::LaunchCounters;
 
 constexpr size_t kDetailed = 3;  // launches that are described in words
 constexpr size_t kMostRows = 40;
@@ -29,13 +29,13 @@ std::string MixText(const LaunchCounters& launch) {
     const double share = static_cast<double>(classes[i].first) / static_cast<double>(all);
     if (share < 0.03) break;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
-                        engine::Name(static_cast<engine::InstructionClass>(classes[i].second)),
+                        records::Name(static_cast<records::InstructionClass>(classes[i].second)),
                         Percent(share));
   }
   return text;
 }
 
-std::string OverallTable(const engine::Counters& counters) {
+std::string OverallTable(const records::Counters& counters) {
   using term::Align;
   term::Table table({{"kernel", Align::kLeft},
                      {"estimate", Align::kRight},
@@ -50,7 +50,7 @@ std::string OverallTable(const engine::Counters& counters) {
   };
   for (size_t i = 0; i < std::min(kMostRows, counters.launches.size()); ++i) {
     const LaunchCounters& launch = counters.launches[i];
-    const engine::WorkCounts& w = launch.work;
+    const records::WorkCounts& w = launch.work;
     table.Add({ShortName(launch.kernel), fmt::format("{:.3g} us", launch.estimated_us),
                launch.bounds.empty() ? "-" : launch.bounds[0].first, Percent(launch.occupancy),
                w.warp_instructions == 0
@@ -71,7 +71,7 @@ std::string OverallTable(const engine::Counters& counters) {
 
 }  // namespace
 
-std::string ProfileText(const engine::Counters& counters, const device::Description& device,
+std::string ProfileText(const records::Counters& counters, const device::Description& device,
                         const SourceText& source) {
   std::vector<const LaunchCounters*> slowest;
   for (const LaunchCounters& launch : counters.launches) slowest.push_back(&launch);

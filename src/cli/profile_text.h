@@ -19,7 +19,7 @@ using judge::ShortName;
 using judge::SourceText;
 
 /// The text about the launches of one call on `device`. Ends with a line end.
-std::string ProfileText(const engine::Counters& counters, const device::Description& device,
+std::string ProfileText(const records::Counters& counters, const device::Description& device,
                         const SourceText& source);
 
 }  // namespace cupel::cli

@@ -7,8 +7,8 @@ namespace cupel::cli {
 namespace {
 
 /// A launch whose bottleneck is `bound`. One source line does all the work.
-engine::LaunchCounters Launch(const std::string& bound) {
-  engine::LaunchCounters launch;
+records::LaunchCounters Launch(const std::string& bound) {
+  records::LaunchCounters launch;
   launch.kernel = "void work<64>(float*)";
   launch.grid = {100, 1, 1};
   launch.block = {256, 1, 1};
@@ -17,7 +17,7 @@ engine::LaunchCounters Launch(const std::string& bound) {
   launch.estimated_us = 10.5;
   launch.limited_by = "registers";
   launch.blocks_counted = 100;
-  engine::LineCounters line;
+  records::LineCounters line;
   line.file = "/somewhere/kernel.cu";
   line.line = 2;
   line.work.warp_instructions = launch.warp_instructions;
@@ -28,7 +28,7 @@ engine::LaunchCounters Launch(const std::string& bound) {
 }
 
 TEST(ProfileText, PutsTheBottleneckFirstAndQuotesTheSource) {
-  engine::Counters counters;
+  records::Counters counters;
   counters.launches = {Launch("latency")};
   const SourceText source("kernel.cu", "int a;\n  sum += x[i] * y[i]; \x1b[31m\n");
   const std::string text = ProfileText(counters, *device::Find("h100"), source);

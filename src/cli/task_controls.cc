@@ -16,7 +16,7 @@
 namespace cupel::cli {
 namespace {
 
-std::string DistanceText(const judge::Control& control) {
+std::string DistanceText(const records::Control& control) {
   if (!control.skipped.empty()) return "-";
   if (!std::isfinite(control.distance)) return "not finite or not exact";
   return fmt::format("{:.3g} x", control.distance);
@@ -34,7 +34,7 @@ std::string TextOf(const app::SettingControls& result) {
                      {"output", term::Align::kRight},
                      {"error / allowed", term::Align::kRight},
                      {"", term::Align::kLeft}});
-  for (const judge::Control& control : result.controls) {
+  for (const records::Control& control : result.controls) {
     table.Add({control.name, std::to_string(control.output), DistanceText(control),
                control.Passes()          ? "PASSES: this setting cannot detect wrong answers"
                : control.skipped.empty() ? "rejected"

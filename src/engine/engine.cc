@@ -20,9 +20,9 @@ Result<std::unique_ptr<Timer>> Engine::MakeTimer(
   return NoClock(*this);
 }
 
-Result<GpuState> Engine::State() { return NoClock(*this); }
+Result<records::GpuState> Engine::State() { return NoClock(*this); }
 
-Result<Ceilings> Engine::MeasureCeilings() { return NoClock(*this); }
+Result<records::Ceilings> Engine::MeasureCeilings() { return NoClock(*this); }
 
 Result<ClockKernels> Engine::Kernels() { return NoClock(*this); }
 

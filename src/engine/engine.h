@@ -13,9 +13,9 @@
 #include "base/result.h"
 #include "build/image.h"
 #include "device/device.h"
-#include "engine/ceilings.h"
 #include "engine/run.h"
 #include "engine/timing.h"
+#include "records/gpu_state.h"
 
 namespace cupel::engine {
 
@@ -80,8 +80,8 @@ class Engine {
   virtual Result<std::unique_ptr<Timer>> MakeTimer(
       std::span<const Entrant> entrants,
       std::span<const std::vector<std::span<const std::byte>>> sets);
-  virtual Result<GpuState> State();
-  virtual Result<Ceilings> MeasureCeilings();
+  virtual Result<records::GpuState> State();
+  virtual Result<records::Ceilings> MeasureCeilings();
   virtual Result<ClockKernels> Kernels();
 };
 

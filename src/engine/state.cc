@@ -13,11 +13,11 @@ constexpr uint64_t kMostKept = 256u << 20;
 
 }  // namespace
 
-Finding StateFinding(const std::string& name) {
-  Finding finding;
+records::Finding StateFinding(const std::string& name) {
+  records::Finding finding;
   finding.code = "device_state";
   finding.kernel = "device state";
-  finding.severity = Severity::kWarning;
+  finding.severity = records::Severity::kWarning;
   finding.where = Demangle(name);
   finding.message =
       "The kernels change a __device__ variable, and the next call reads the changed value: its "

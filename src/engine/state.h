@@ -34,7 +34,7 @@ class StateKeeper {
 
 /// The warning for a variable that a call has changed: the next call may depend on it. `name` is as
 /// in the image.
-Finding StateFinding(const std::string& name);
+records::Finding StateFinding(const std::string& name);
 
 /// Fills whole words with positive numbers of every magnitude, so that some exceed any limit that a
 /// kernel may set for a counter of calls.

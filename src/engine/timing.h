@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
 #include "base/result.h"
 #include "engine/run.h"
+#include "records/gpu_state.h"
 
 namespace cupel::engine {
 
@@ -51,14 +51,8 @@ struct Taken {
   /// (Timer::MeasureOverhead); wall time in host mode.
   std::vector<double> us;
   std::vector<OutputTensor> outputs;
-  std::vector<Finding> findings;  // if not empty, nothing was timed
-  std::string unsupported;        // what the engine cannot replay
-};
-
-struct EnergyUse {
-  double joules = 0;  // of one warm call, including the idle GPU's share
-  double watts = 0;
-  int64_t calls = 0;
+  std::vector<records::Finding> findings;  // if not empty, nothing was timed
+  std::string unsupported;                 // what the engine cannot replay
 };
 
 /// Not thread-safe. Borrows programs, plans and arguments.
@@ -72,20 +66,10 @@ class Timer {
   /// the time that CUPTI reports for such a kernel.
   virtual Result<double> MeasureOverhead() = 0;
   /// Replays for about `seconds`. Fails with kUnsupported if the GPU has no energy counter.
-  virtual Result<EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
+  virtual Result<records::EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
   /// Reports forbidden writes of replays: next to buffers, to inputs, or to the clock's own memory.
-  virtual Result<std::vector<Finding>> Finish() = 0;
+  virtual Result<std::vector<records::Finding>> Finish() = 0;
 };
-
-/// The state of a GPU at this moment.
-struct GpuState {
-  int sm_mhz = 0, memory_mhz = 0, temperature_c = 0;
-  double power_w = 0;
-  std::vector<std::string> throttled_by;  // "power cap", "thermal slowdown", …
-  int processes = 0;                      // with a context on the same GPU, including ours
-};
-
-Json ToJson(const GpuState& state);
 
 /// Kernels that other processes run, so that their times use the same clock.
 struct ClockKernels {

@@ -16,6 +16,7 @@
 #include "evolve/lessons.h"
 #include "os/files.h"
 #include "os/process.h"
+#include "records/json.h"
 
 namespace cupel::evolve {
 
@@ -73,14 +74,10 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
 /// accepted, otherwise what is wrong with it.
 Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& built,
                                           const assay::Judged& judged, double seconds) const {
-  const judge::Verdict& verdict = judged.verdict;
-  Json reasons = Json::array();
-  for (const judge::Reason& reason : verdict.reasons) {
-    reasons.push_back({{"code", reason.code}, {"message", reason.Text()}, {"where", reason.where}});
-  }
-  Json detail{{"reasons", std::move(reasons)}};
+  const records::Verdict& verdict = judged.verdict;
+  Json detail{{"reasons", records::ToJson(verdict.reasons)}};
   TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
-  const bool accepted = verdict.decision == judge::Decision::kAccepted;
+  const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
     const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
     TRY_ASSIGN(const std::string measured, Profile(built, judged));
@@ -109,10 +106,10 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Standing> standing;
   TRY_ASSIGN(const assay::Judged judged, Judge(id, built, &standing));
-  const bool accepted = judged.verdict.decision == judge::Decision::kAccepted && standing;
+  const bool accepted = judged.verdict.decision == records::Decision::kAccepted && standing;
   archive::NewVerdict verdict;
-  verdict.decision = judge::Name(judged.verdict.decision);
-  verdict.json = DumpJson(judge::ToJson(judged.verdict));
+  verdict.decision = records::Name(judged.verdict.decision);
+  verdict.json = DumpJson(records::ToJson(judged.verdict));
   verdict.objective_kind = parts_.objective.Kind();
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
@@ -135,12 +132,12 @@ Result<assay::Judged> Evaluator::Judge(int64_t id, const assay::Candidate& built
                                        std::optional<Standing>* standing) {
   const assay::Question search = SearchQuestion();
   TRY_ASSIGN(assay::Judged judged, parts_.assay.Judge(built, search));
-  if (judged.verdict.decision != judge::Decision::kAccepted) return judged;
+  if (judged.verdict.decision != records::Decision::kAccepted) return judged;
   TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
   TRY_ASSIGN(*standing, parts_.objective.Measure(built, judged.verdict, search, champion));
   if (!*standing) return judged;
   if (const auto& refused = (*standing)->refused) {
-    judged.verdict.decision = judge::Decision::kRejected;
+    judged.verdict.decision = records::Decision::kRejected;
     judged.verdict.reasons.push_back(*refused);
     standing->reset();
     return judged;

@@ -14,7 +14,7 @@
 namespace cupel::evolve {
 namespace {
 
-using engine::LaunchCounters;
+using records::LaunchCounters;
 
 constexpr size_t kDetailed = 3;         // launches with details
 constexpr size_t kMostSettings = 10;    // settings with estimates
@@ -39,14 +39,14 @@ std::string Cut(std::string text, size_t most) {
   return text + "…\n";
 }
 
-bool HasCounts(const judge::SettingReport& setting) { return !setting.counters.launches.empty(); }
+bool HasCounts(const records::SettingReport& setting) { return !setting.counters.launches.empty(); }
 
 /// The setting to describe: the single one, otherwise the slowest. Null if no setting has counts.
-const judge::SettingReport* Counted(const judge::Verdict& verdict) {
-  const judge::SettingReport* slowest = nullptr;
-  for (const judge::SettingReport& setting : verdict.settings) {
+const records::SettingReport* Counted(const records::Verdict& verdict) {
+  const records::SettingReport* slowest = nullptr;
+  for (const records::SettingReport& setting : verdict.settings) {
     if (!HasCounts(setting)) continue;
-    if (setting.kind == "single") return &setting;
+    if (setting.kind == task::SettingKind::kSingle) return &setting;
     const bool longer =
         slowest == nullptr || setting.counters.estimated_us > slowest->counters.estimated_us;
     if (longer) slowest = &setting;
@@ -55,10 +55,10 @@ const judge::SettingReport* Counted(const judge::Verdict& verdict) {
 }
 
 /// "at n=64: 8.3 us" for each setting, if there are several.
-std::string EstimatesText(const judge::Verdict& verdict) {
+std::string EstimatesText(const records::Verdict& verdict) {
   std::string text;
   size_t count = 0;
-  for (const judge::SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     if (!HasCounts(setting)) continue;
     if (++count > kMostSettings) continue;
     text += fmt::format("at {}: {:.4g} us\n", setting.description, setting.counters.estimated_us);
@@ -69,9 +69,9 @@ std::string EstimatesText(const judge::Verdict& verdict) {
 }
 
 /// Bytes that the launches move, compared with the minimum for the call.
-std::string TrafficText(const judge::SettingReport& setting, const Profiled& profiled) {
-  const engine::Counters& counters = setting.counters;
-  engine::WorkCounts all;
+std::string TrafficText(const records::SettingReport& setting, const Profiled& profiled) {
+  const records::Counters& counters = setting.counters;
+  records::WorkCounts all;
   for (const LaunchCounters& launch : counters.launches) all.Add(launch.work);
   const double moved = 32.0 * static_cast<double>(all.sectors());
   std::string text = fmt::format(
@@ -102,9 +102,9 @@ std::string TrafficText(const judge::SettingReport& setting, const Profiled& pro
 }
 
 std::string CountsText(const Profiled& profiled) {
-  const judge::SettingReport* setting = Counted(profiled.verdict);
+  const records::SettingReport* setting = Counted(profiled.verdict);
   if (setting == nullptr) return "";
-  const engine::Counters& counters = setting->counters;
+  const records::Counters& counters = setting->counters;
   std::string text = EstimatesText(profiled.verdict);
   text += fmt::format(
       "A call at {}: {:.4g} us by counted work (an estimate, not a measurement), {} launch{}\n",
@@ -132,7 +132,7 @@ std::string CountsText(const Profiled& profiled) {
   return text;
 }
 
-std::string ResourcesText(const judge::Verdict& verdict) {
+std::string ResourcesText(const records::Verdict& verdict) {
   std::string text;
   for (size_t i = 0; i < std::min(kMostKernels, verdict.resources.size()); ++i) {
     const build::KernelResources& kernel = verdict.resources[i];

@@ -18,7 +18,7 @@ namespace cupel::evolve {
 inline constexpr size_t kMaxFeedback = 4096;  // bytes
 
 struct Profiled {
-  const judge::Verdict& verdict;  // accepted
+  const records::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
   std::string_view objective;             // "8.27 us (estimate)"; empty: unknown

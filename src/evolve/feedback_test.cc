@@ -11,8 +11,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-engine::LaunchCounters Launch(const std::string& kernel, double us) {
-  engine::LaunchCounters launch;
+records::LaunchCounters Launch(const std::string& kernel, double us) {
+  records::LaunchCounters launch;
   launch.kernel = kernel;
   launch.grid = {100, 1, 1};
   launch.block = {256, 1, 1};
@@ -21,7 +21,7 @@ engine::LaunchCounters Launch(const std::string& kernel, double us) {
   launch.estimated_us = us;
   launch.limited_by = "registers";
   launch.blocks_counted = 100;
-  engine::LineCounters line;
+  records::LineCounters line;
   line.file = "/somewhere/kernel.cu";
   line.line = 2;
   line.work.warp_instructions = 40000;
@@ -35,13 +35,13 @@ engine::LaunchCounters Launch(const std::string& kernel, double us) {
   return launch;
 }
 
-judge::Verdict Accepted() {
-  judge::Verdict verdict;
-  verdict.decision = judge::Decision::kAccepted;
+records::Verdict Accepted() {
+  records::Verdict verdict;
+  verdict.decision = records::Decision::kAccepted;
   verdict.kernel_path = "/somewhere/kernel.cu";
-  judge::SettingReport setting;
+  records::SettingReport setting;
   setting.id = "single-0";
-  setting.kind = "single";
+  setting.kind = task::SettingKind::kSingle;
   setting.description = "batch_size=64";
   setting.counters.launches = {Launch("void small(float*)", 1), Launch("void big<64>(float*)", 9)};
   setting.counters.estimated_us = 12;
@@ -57,7 +57,7 @@ judge::Verdict Accepted() {
 constexpr std::string_view kSource = "int a;\n  sum += x[threadIdx.x * 32];\n";
 
 TEST(Feedback, ShowsBottleneckLineTrafficAndResources) {
-  const judge::Verdict verdict = Accepted();
+  const records::Verdict verdict = Accepted();
   plan::Plan plan;
   plan.buffers.resize(2);
   plan.buffers[0] = {plan::BufferKind::kArgument, 100000, 0, ""};
@@ -88,11 +88,11 @@ TEST(Feedback, ShowsBottleneckLineTrafficAndResources) {
 }
 
 TEST(Feedback, DescribesTheSlowestOfSeveralSettings) {
-  judge::Verdict verdict = Accepted();
-  judge::SettingReport& first = verdict.settings.front();
+  records::Verdict verdict = Accepted();
+  records::SettingReport& first = verdict.settings.front();
   first.id = "multi-0";
-  first.kind = "multi";
-  judge::SettingReport slow = first;
+  first.kind = task::SettingKind::kMulti;
+  records::SettingReport slow = first;
   slow.id = "multi-1";
   slow.description = "batch_size=512";
   slow.counters.launches = {Launch("void huge(float*)", 90)};
@@ -118,7 +118,7 @@ TEST(Feedback, DescribesTheSlowestOfSeveralSettings) {
 }
 
 TEST(Feedback, ReplacesCountsByAGpuProfile) {
-  const judge::Verdict verdict = Accepted();
+  const records::Verdict verdict = Accepted();
   const std::string page = FeedbackPage({.verdict = verdict,
                                          .device = device::All()[0],
                                          .source = kSource,
@@ -130,7 +130,7 @@ TEST(Feedback, ReplacesCountsByAGpuProfile) {
 }
 
 TEST(Feedback, IsBounded) {
-  judge::Verdict verdict = Accepted();
+  records::Verdict verdict = Accepted();
   const std::string long_text(100000, 'x');
   verdict.settings[0].counters.launches[0].kernel = long_text;
   std::string page = FeedbackPage(

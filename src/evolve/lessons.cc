@@ -50,7 +50,7 @@ std::string BaseName(const std::string& path) {
 }
 
 /// The line of the kernel's own file that a reason names.
-std::optional<int> LineOf(const judge::ReasonPlace& at, const std::string& file) {
+std::optional<int> LineOf(const records::ReasonPlace& at, const std::string& file) {
   if (at.line <= 0 || at.file != file) return std::nullopt;
   return at.line;
 }
@@ -113,23 +113,23 @@ std::string KindText(const std::string& kind) {
 
 /// The parts of the verdict that a reason refers to.
 struct Reference {
-  const judge::SettingReport* setting = nullptr;
-  const judge::Comparison* comparison = nullptr;
+  const records::SettingReport* setting = nullptr;
+  const records::Comparison* comparison = nullptr;
   std::string text;  // "output 0, at batch_size=64"
 };
 
-std::string SizesOf(const judge::SettingReport& setting) {
-  return setting.kind == "heldout" ? "other sizes" : setting.description;
+std::string SizesOf(const records::SettingReport& setting) {
+  return setting.kind == task::SettingKind::kHeldout ? "other sizes" : setting.description;
 }
 
-Reference ReferenceOf(const judge::Verdict& verdict, const judge::Reason& reason,
+Reference ReferenceOf(const records::Verdict& verdict, const records::Reason& reason,
                       const std::string& file) {
-  const judge::ReasonPlace& at = reason.at;
+  const records::ReasonPlace& at = reason.at;
   Reference reference;
   if (const std::optional<int> line = LineOf(at, file)) {
     reference.text = fmt::format("line {}", *line);
   }
-  for (const judge::SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     if (setting.id == at.setting) reference.setting = &setting;
   }
   if (reference.setting == nullptr) {
@@ -137,13 +137,13 @@ Reference ReferenceOf(const judge::Verdict& verdict, const judge::Reason& reason
     return reference;
   }
   std::string kind;
-  const std::vector<judge::TrialReport>& trials = reference.setting->trials;
+  const std::vector<records::TrialReport>& trials = reference.setting->trials;
   if (at.trial && at.output && *at.trial < trials.size() &&
       *at.output < trials[*at.trial].outputs.size()) {
-    const judge::TrialReport& trial = trials[*at.trial];
+    const records::TrialReport& trial = trials[*at.trial];
     reference.comparison = &trial.outputs[*at.output];
     reference.text = fmt::format("output {} of {}", *at.output + 1, trial.outputs.size());
-    kind = trial.kind;
+    if (!trial.is_usual()) kind = trial.kind;
   }
   reference.text +=
       fmt::format("{}at {}", reference.text.empty() ? "" : ", ", SizesOf(*reference.setting));
@@ -151,10 +151,11 @@ Reference ReferenceOf(const judge::Verdict& verdict, const judge::Reason& reason
   return reference;
 }
 
-std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reason,
+std::string ReasonText(const records::Verdict& verdict, const records::Reason& reason,
                        const std::string& file, const SourceLines& lines) {
   const Reference place = ReferenceOf(verdict, reason, file);
-  const bool hidden = place.setting != nullptr && place.setting->kind == "heldout";
+  const bool hidden =
+      place.setting != nullptr && place.setting->kind == task::SettingKind::kHeldout;
   // The list of other settings and their sizes is left out: the first setting is enough.
   std::string message = WithoutFile(Printable(reason.message), file);
   if (hidden) message = WithoutNumbers(message);
@@ -207,18 +208,18 @@ std::string FailureText(const build::BuildFailure& failure, const std::string& f
 
 }  // namespace
 
-std::string Lessons(const judge::Verdict& verdict, std::string_view source,
+std::string Lessons(const records::Verdict& verdict, std::string_view source,
                     const build::BuildFailure* failure) {
-  if (verdict.decision == judge::Decision::kAccepted) return "";
+  if (verdict.decision == records::Decision::kAccepted) return "";
   const SourceLines lines(source);
   const std::string file = build::SourceName(verdict.kernel_path);
   if (failure != nullptr) return FailureText(*failure, file, lines);
   std::vector<std::string> items;
   items.reserve(verdict.reasons.size());
-  for (const judge::Reason& reason : verdict.reasons) {
+  for (const records::Reason& reason : verdict.reasons) {
     items.push_back(ReasonText(verdict, reason, file, lines));
   }
-  return Bounded(verdict.decision == judge::Decision::kUnsupported
+  return Bounded(verdict.decision == records::Decision::kUnsupported
                      ? "It uses features that the judge does not support:\n"
                      : "The judge rejected it:\n",
                  items);

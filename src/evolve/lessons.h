@@ -18,7 +18,7 @@ inline constexpr size_t kMaxLessons = 2048;  // bytes
 /// neither their sizes nor numbers that reveal them (indices, counts, offsets), so that no kernel
 /// is written for them. Omits seeds. Shows only the first values of wrong outputs. `failure`, of a
 /// kernel that does not compile, has more errors than the verdict.
-std::string Lessons(const judge::Verdict& verdict, std::string_view source,
+std::string Lessons(const records::Verdict& verdict, std::string_view source,
                     const build::BuildFailure* failure = nullptr);
 
 }  // namespace cupel::evolve

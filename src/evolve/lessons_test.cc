@@ -16,25 +16,25 @@ constexpr std::string_view kFailing =
     "  y[threadIdx.x + 1] = n;\n"
     "}\n";
 
-judge::Verdict Rejected() {
-  judge::Verdict verdict;
-  verdict.decision = judge::Decision::kRejected;
+records::Verdict Rejected() {
+  records::Verdict verdict;
+  verdict.decision = records::Decision::kRejected;
   verdict.kernel_path = "/somewhere/candidate-0007.cu";
   return verdict;
 }
 
-judge::SettingReport Setting(const std::string& id, const std::string& kind,
-                             const std::string& description) {
-  judge::SettingReport setting;
+records::SettingReport Setting(const std::string& id, task::SettingKind kind,
+                               const std::string& description) {
+  records::SettingReport setting;
   setting.id = id;
   setting.kind = kind;
   setting.description = description;
-  setting.status = "failed";
+  setting.status = records::SettingStatus::kFailed;
   return setting;
 }
 
-judge::TrialReport WrongTrial(const std::string& kind) {
-  judge::TrialReport trial;
+records::TrialReport WrongTrial(const std::string& kind) {
+  records::TrialReport trial;
   trial.seed = 4242424242;
   trial.kind = kind;
   trial.outputs.resize(2);
@@ -47,24 +47,24 @@ judge::TrialReport WrongTrial(const std::string& kind) {
 }
 
 TEST(Lessons, IsEmptyForAnAcceptedKernel) {
-  judge::Verdict verdict;
-  verdict.decision = judge::Decision::kAccepted;
+  records::Verdict verdict;
+  verdict.decision = records::Decision::kAccepted;
   EXPECT_EQ(Lessons(verdict, kFailing), "");
 }
 
 TEST(Lessons, QuotesTheLineOfAFinding) {
-  judge::Verdict verdict = Rejected();
+  records::Verdict verdict = Rejected();
   verdict.reasons = {{"out_of_bounds",
                       "writes 4 bytes past the end (output 0 + 128 bytes); block (0, 0, 0), thread "
                       "(31, 0, 0), first used at candidate.cu:2",
                       "candidate.cu:3",
                       {"single-0", {}, {}, "candidate.cu", 3},
                       "also in multi-1, multi-2"}};
-  engine::Finding finding;
+  records::Finding finding;
   finding.code = "out_of_bounds";
   finding.file = "candidate.cu";
   finding.line = 3;
-  verdict.settings = {Setting("single-0", "single", "batch_size=64")};
+  verdict.settings = {Setting("single-0", task::SettingKind::kSingle, "batch_size=64")};
   verdict.settings[0].findings = {finding};
   const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
@@ -75,9 +75,9 @@ TEST(Lessons, QuotesTheLineOfAFinding) {
 }
 
 TEST(Lessons, ShowsTheFirstValuesAtListedSizes) {
-  judge::Verdict verdict = Rejected();
-  verdict.settings = {Setting("single-0", "single", "batch_size=64")};
-  verdict.settings[0].trials = {WrongTrial(""), WrongTrial("extremes")};
+  records::Verdict verdict = Rejected();
+  verdict.settings = {Setting("single-0", task::SettingKind::kSingle, "batch_size=64")};
+  verdict.settings[0].trials = {WrongTrial("usual"), WrongTrial("extremes")};
   verdict.reasons = {{"wrong_result",
                       verdict.settings[0].trials[1].outputs[1].message,
                       "single-0 trial 1 (extremes) output 1",
@@ -94,10 +94,11 @@ TEST(Lessons, ShowsTheFirstValuesAtListedSizes) {
 
 // Shows neither held-out sizes nor numbers that reveal them: kernels could be written for these.
 TEST(Lessons, HidesHeldOutSizes) {
-  judge::Verdict verdict = Rejected();
-  verdict.settings = {Setting("heldout-2", "heldout", "batch_size=7 features=33")};
-  verdict.settings[0].trials = {WrongTrial("")};
-  engine::Finding finding;
+  records::Verdict verdict = Rejected();
+  verdict.settings = {
+      Setting("heldout-2", task::SettingKind::kHeldout, "batch_size=7 features=33")};
+  verdict.settings[0].trials = {WrongTrial("usual")};
+  records::Finding finding;
   finding.code = "out_of_bounds";
   finding.file = "candidate.cu";
   finding.line = 3;
@@ -123,7 +124,7 @@ TEST(Lessons, HidesHeldOutSizes) {
 }
 
 TEST(Lessons, ShowsTheFirstCompilerErrors) {
-  judge::Verdict verdict = Rejected();
+  records::Verdict verdict = Rejected();
   build::BuildFailure failure;
   failure.code = "compile_error";
   failure.message = "identifier \"blockDimx\" is undefined";
@@ -150,7 +151,7 @@ TEST(Lessons, ShowsTheFirstCompilerErrors) {
 }
 
 TEST(Lessons, IsBoundedAndPrintableForAnyVerdict) {
-  judge::Verdict verdict = Rejected();
+  records::Verdict verdict = Rejected();
   for (int i = 0; i < 20; ++i) {
     verdict.reasons.push_back({"host_exception",
                                "\x1b[2J" + std::string(100000, i < 2 ? '\xff' : 'x'),

@@ -17,8 +17,8 @@ constexpr double kEnergySeconds = 0.5;
 constexpr int kEnergyRounds = 3;
 constexpr double kEnergyMargin = 0.01;
 
-const assay::Timing* Find(const assay::SettingTimes& times, std::string_view name) {
-  for (const assay::Timing& timing : times.timings) {
+const records::Timing* Find(const records::SettingTimes& times, std::string_view name) {
+  for (const records::Timing& timing : times.timings) {
     if (timing.name == name) return &timing;
   }
   return nullptr;
@@ -28,7 +28,7 @@ class Estimate final : public Objective {
  public:
   std::string_view Kind() const override { return "estimated_us"; }
 
-  Result<std::optional<Standing>> Measure(const assay::Candidate&, const judge::Verdict& verdict,
+  Result<std::optional<Standing>> Measure(const assay::Candidate&, const records::Verdict& verdict,
                                           const assay::Question&,
                                           const std::optional<Champion>& champion) override {
     const auto value = EstimateOf(verdict);
@@ -60,8 +60,8 @@ class Measured final : public Objective {
     return aim_ == Aim::kTime ? "median_us" : aim_ == Aim::kEnergy ? "energy_mj" : "mix";
   }
 
-  Result<std::optional<Standing>> Measure(const assay::Candidate& candidate, const judge::Verdict&,
-                                          const assay::Question& question,
+  Result<std::optional<Standing>> Measure(const assay::Candidate& candidate,
+                                          const records::Verdict&, const assay::Question& question,
                                           const std::optional<Champion>& champion) override {
     const auto* image = std::get_if<build::Image>(&candidate.built);
     if (image == nullptr) return std::optional<Standing>();
@@ -79,11 +79,11 @@ class Measured final : public Objective {
       options.confidence = std::max(options.confidence, 1 - 2 * share);
     }
     for (const task::Setting* setting : settings) {
-      TRY_ASSIGN(const assay::SettingTimes times,
+      TRY_ASSIGN(const records::SettingTimes times,
                  assay::TimeSetting(
                      parts_, question, *setting, kernels, options,
                      [&](const std::string& stage) { progress_(setting->id + " " + stage); }));
-      const assay::Timing* mine = Find(times, kCandidate);
+      const records::Timing* mine = Find(times, kCandidate);
       if (mine == nullptr) continue;  // the reference of the task fails at this setting
       if (mine->refused) {
         standing.refused = mine->refused;
@@ -101,9 +101,9 @@ class Measured final : public Objective {
   }
 
  private:
-  Status Add(const assay::SettingTimes& times, const assay::Timing& mine, Tally& tally) const {
+  Status Add(const records::SettingTimes& times, const records::Timing& mine, Tally& tally) const {
     TRY_ASSIGN(const double value, ValueOf(mine));
-    const assay::Timing* other = Find(times, kChampion);
+    const records::Timing* other = Find(times, kChampion);
     ++tally.settings;
     tally.log_value += std::log(value);
     if (other == nullptr || other->refused) return {};
@@ -122,19 +122,17 @@ class Measured final : public Objective {
     return {};
   }
 
-  static void AddTime(const assay::SettingTimes& times, const assay::Timing& mine,
-                      const assay::Timing& other, double share, Tally& tally) {
-    for (const assay::Comparison& comparison : times.comparisons) {
-      const bool is_mine =
-          &times.timings[comparison.a] == &mine && &times.timings[comparison.b] == &other;
-      if (!is_mine) continue;
+  static void AddTime(const records::SettingTimes& times, const records::Timing& mine,
+                      const records::Timing& other, double share, Tally& tally) {
+    for (const records::TimeComparison& comparison : times.comparisons) {
+      if (comparison.a != mine.name || comparison.b != other.name) continue;
       tally.log_ratio += share * std::log(comparison.compared.ratio.estimate);
       tally.better += comparison.compared.difference == stats::Difference::kFaster ? 1 : 0;
       tally.worse += comparison.compared.difference == stats::Difference::kSlower ? 1 : 0;
     }
   }
 
-  Result<double> ValueOf(const assay::Timing& timing) const {
+  Result<double> ValueOf(const records::Timing& timing) const {
     if (aim_ == Aim::kTime) return timing.median.estimate;
     if (!timing.energy) {
       return Fail(ErrorCode::kUnsupported,
@@ -177,11 +175,11 @@ double PromotionAlpha(int comparison, double alpha) {
   return alpha * 6 / (std::numbers::pi * std::numbers::pi * k * k);
 }
 
-std::optional<double> EstimateOf(const judge::Verdict& verdict) {
+std::optional<double> EstimateOf(const records::Verdict& verdict) {
   double log_sum = 0;
   int count = 0;
-  for (const judge::SettingReport& setting : verdict.settings) {
-    if (setting.status != "passed") continue;
+  for (const records::SettingReport& setting : verdict.settings) {
+    if (setting.status != records::SettingStatus::kPassed) continue;
     if (!(setting.counters.estimated_us > 0)) return std::nullopt;
     log_sum += std::log(setting.counters.estimated_us);
     ++count;

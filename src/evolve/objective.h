@@ -39,7 +39,7 @@ struct Standing {
   double value = 0;
   bool is_better = false;  // than the champion; true if there is none
   /// Set if the candidate is correct but its times do not count.
-  std::optional<judge::Reason> refused;
+  std::optional<records::Reason> refused;
   std::vector<archive::Sample> samples;
 };
 
@@ -52,7 +52,7 @@ class Objective {
   /// `candidate` was accepted with `verdict` for `question`. nullopt if there is nothing to compare
   /// (no estimate).
   virtual Result<std::optional<Standing>> Measure(const assay::Candidate& candidate,
-                                                  const judge::Verdict& verdict,
+                                                  const records::Verdict& verdict,
                                                   const assay::Question& question,
                                                   const std::optional<Champion>& champion) = 0;
 };
@@ -71,7 +71,7 @@ std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchO
 
 /// The objective on the emulator: the geometric mean of the settings' estimates. nullopt if a
 /// setting has no estimate.
-std::optional<double> EstimateOf(const judge::Verdict& verdict);
+std::optional<double> EstimateOf(const records::Verdict& verdict);
 
 /// Compares `mine` with `other`, measured in the order other, mine, mine, other …. Returns the
 /// ratio of their sums, and whether all pairs differ in the same direction by more than `margin`.

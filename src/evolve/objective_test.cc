@@ -6,15 +6,15 @@
 namespace cupel::evolve {
 namespace {
 
-judge::SettingReport Passed(double us) {
-  judge::SettingReport report;
-  report.status = "passed";
+records::SettingReport Passed(double us) {
+  records::SettingReport report;
+  report.status = records::SettingStatus::kPassed;
   report.counters.estimated_us = us;
   return report;
 }
 
 TEST(Objective, EstimateIsTheGeometricMeanOverSettings) {
-  judge::Verdict verdict;
+  records::Verdict verdict;
   EXPECT_FALSE(EstimateOf(verdict));
   verdict.settings = {Passed(2), Passed(8)};
   EXPECT_DOUBLE_EQ(*EstimateOf(verdict), 4);
@@ -24,7 +24,7 @@ TEST(Objective, EstimateIsTheGeometricMeanOverSettings) {
 
 TEST(Objective, OnlyALowerEstimateIsBetter) {
   const auto objective = MakeEstimate();
-  judge::Verdict verdict;
+  records::Verdict verdict;
   verdict.settings = {Passed(4)};
   const auto better = [&](double champion) {
     return (*objective->Measure({}, verdict, {}, Champion{nullptr, champion}))->is_better;

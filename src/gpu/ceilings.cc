@@ -46,7 +46,7 @@ class Measurement {
     return std::max(0.01, stats::Median(times));
   }
 
-  Status Memory(engine::Ceilings* ceilings, const Block& a, const Block& b) {
+  Status Memory(records::Ceilings* ceilings, const Block& a, const Block& b) {
     uint64_t bytes = a.bytes();
     CuPointer from = a.address(), to = b.address();
     TRY_ASSIGN(Block sum, Block::Allocate(device_, sizeof(uint64_t)));
@@ -63,7 +63,7 @@ class Measurement {
     return {};
   }
 
-  Status Fma(engine::Ceilings* ceilings, const Block& out) {
+  Status Fma(records::Ceilings* ceilings, const Block& out) {
     uint32_t iterations = 2000;
     CuPointer to = out.address();
     void* parameters[] = {&to, &iterations};
@@ -76,7 +76,7 @@ class Measurement {
     return {};
   }
 
-  Status Launches(engine::Ceilings* ceilings) {
+  Status Launches(records::Ceilings* ceilings) {
     TRY_ASSIGN(const double one, Time([&] { return clock_.Empty(); }));
     TRY_ASSIGN(const double many, Time([&]() -> Status {
                  for (int i = 0; i <= kEmptyLaunches; ++i) TRY(clock_.Empty());
@@ -109,7 +109,7 @@ class Measurement {
     return {};
   }
 
-  Status Products(engine::Ceilings* ceilings, const Block& a, const Block& b) {
+  Status Products(records::Ceilings* ceilings, const Block& a, const Block& b) {
     auto blas = device_.blas();
     if (!blas) return {};  // without cuBLAS these ceilings are not measured
     const auto bytes = static_cast<uint64_t>(kMatrix * kMatrix) * 4;
@@ -136,7 +136,7 @@ class Measurement {
 
 }  // namespace
 
-Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
+Result<records::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
   size_t free = 0, total = 0;
   const Driver& driver = device.driver();
   TRY(driver.Check(driver.memory_info(&free, &total), "reading the free memory"));
@@ -144,7 +144,7 @@ Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
   const uint64_t bytes = std::min<uint64_t>(kMostCopied, free / 4) / piece * piece;
   TRY_ASSIGN(const Block a, Block::Allocate(device, bytes));
   TRY_ASSIGN(const Block b, Block::Allocate(device, bytes));
-  engine::Ceilings ceilings;
+  records::Ceilings ceilings;
   ceilings.gpu = device.name();
   Measurement measurement(device, clock);
   TRY(measurement.Start());

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/ceilings.h"
 #include "gpu/clock.h"
+#include "records/gpu_state.h"
 
 namespace cupel::gpu {
 
 /// Takes about a second and 2 GiB of the GPU's memory (less on small ones).
-Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock);
+Result<records::Ceilings> MeasureCeilings(const Device& device, Clock& clock);
 
 }  // namespace cupel::gpu

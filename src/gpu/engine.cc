@@ -10,6 +10,7 @@
 #include "gpu/remote.h"
 #include "gpu/timing_protocol.h"
 #include "gpu/worker_process.h"
+#include "records/json.h"
 
 namespace cupel::gpu {
 namespace {
@@ -45,18 +46,18 @@ class GpuEngine : public engine::Engine {
     return MakeRemoteTimer(timer_, lock_, entrants, sets);
   }
 
-  Result<engine::GpuState> State() override {
+  Result<records::GpuState> State() override {
     TRY_ASSIGN(const Json answer, Ask("state"));
-    return GpuStateFromJson(answer);
+    return records::ReadGpuState(answer, "state");
   }
 
-  Result<engine::Ceilings> MeasureCeilings() override {
-    return RetryWhileBusy(kForMemory, [this]() -> Result<engine::Ceilings> {
+  Result<records::Ceilings> MeasureCeilings() override {
+    return RetryWhileBusy(kForMemory, [this]() -> Result<records::Ceilings> {
       TRY(lock_->Acquire(GpuLock::Use::kAlone));
       auto answered = Ask("ceilings");
       lock_->Release();
       TRY_ASSIGN(const Json answer, std::move(answered));
-      return engine::CeilingsFromJson(answer);
+      return records::ReadCeilings(answer, "ceilings");
     });
   }
 

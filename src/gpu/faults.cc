@@ -9,7 +9,7 @@
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
+using records::Finding;
 
 constexpr const char* kTimeOut = "time_out";
 

@@ -77,8 +77,8 @@ Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& uuid) {
   return std::unique_ptr<Nvml>(new Nvml(std::move(started), device));
 }
 
-engine::GpuState Nvml::State() const {
-  engine::GpuState state;
+records::GpuState Nvml::State() const {
+  records::GpuState state;
   unsigned value = 0;
   if (library_->clock(device_, kSmClock, &value) == 0) state.sm_mhz = static_cast<int>(value);
   if (library_->clock(device_, kMemoryClock, &value) == 0) {

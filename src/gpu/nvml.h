@@ -17,7 +17,7 @@ class Nvml {
   static Result<std::unique_ptr<Nvml>> Open(const std::string& uuid);
 
   /// Values that cannot be read are zero.
-  engine::GpuState State() const;
+  records::GpuState State() const;
   /// Energy since the driver was loaded. kUnsupported on GPUs that do not count it.
   Result<double> EnergyJoules() const;
 

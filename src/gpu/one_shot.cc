@@ -79,7 +79,7 @@ Result<Options> ParseOptions(int argc, char** argv) {
 
 Json FindingsJson(const engine::Run& run) {
   Json list = Json::array();
-  for (const engine::Finding& finding : run.findings) {
+  for (const records::Finding& finding : run.findings) {
     list.push_back({{"code", finding.code},
                     {"kernel", finding.kernel},
                     {"where", finding.where},

@@ -11,7 +11,7 @@
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
+using records::Finding;
 
 Result<engine::OutputTensor> ReadOutput(const Device& device, const PlanMemory& memory,
                                         const plan::View& view, std::vector<Finding>* findings) {

@@ -23,14 +23,14 @@ Result<std::optional<uint64_t>> FirstDifference(const Device& device, CuPointer 
 Result<std::vector<engine::OutputTensor>> ReadOutputs(const Device& device,
                                                       const PlanMemory& memory,
                                                       const plan::Plan& plan,
-                                                      std::vector<engine::Finding>* findings);
+                                                      std::vector<records::Finding>* findings);
 
 /// Adds a finding for each argument that no longer has its given contents.
 Status FindChangedArguments(const Device& device, const PlanMemory& memory, const plan::Plan& plan,
                             std::span<const std::span<const std::byte>> arguments,
-                            std::vector<engine::Finding>* findings);
+                            std::vector<records::Finding>* findings);
 
 /// Adds a finding if something outside the buffers was written.
-Status FindStrayWrites(const PlanMemory& memory, std::vector<engine::Finding>* findings);
+Status FindStrayWrites(const PlanMemory& memory, std::vector<records::Finding>* findings);
 
 }  // namespace cupel::gpu

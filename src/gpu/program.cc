@@ -18,8 +18,8 @@
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
 using engine::Run;
+using records::Finding;
 
 constexpr size_t kMostCubinBytes = 256u << 20;
 constexpr uint64_t kMostKept = 512u << 20;  // device memory kept between runs; others may need it

@@ -11,30 +11,12 @@
 #include "base/dtype.h"
 #include "base/error_json.h"
 #include "base/json.h"
+#include "records/json.h"
 
 namespace cupel::gpu {
 namespace {
 
 constexpr size_t kMostOutputs = 1024, kMostFindings = 1024, kMostDimensions = 64;
-
-Json FindingToJson(const engine::Finding& finding) {
-  return {{"code", finding.code},       {"warning", finding.severity == engine::Severity::kWarning},
-          {"kernel", finding.kernel},   {"where", finding.where},
-          {"message", finding.message}, {"count", finding.count}};
-}
-
-Result<engine::Finding> FindingFromJson(const Json& json) {
-  engine::Finding finding;
-  TRY_ASSIGN(finding.code, JsonString(json, "code", "finding"));
-  TRY_ASSIGN(const bool warning, JsonBool(json, "warning", "finding"));
-  if (warning) finding.severity = engine::Severity::kWarning;
-  TRY_ASSIGN(finding.kernel, JsonString(json, "kernel", "finding"));
-  TRY_ASSIGN(finding.where, JsonString(json, "where", "finding"));
-  TRY_ASSIGN(finding.message, JsonString(json, "message", "finding"));
-  TRY_ASSIGN(const int64_t count, JsonInt(json, "count", "finding"));
-  finding.count = static_cast<uint64_t>(std::max<int64_t>(count, 1));
-  return finding;
-}
 
 Result<engine::OutputTensor> OutputFromJson(const Json& json, SharedMemory& memory) {
   engine::OutputTensor output;
@@ -67,7 +49,7 @@ Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory
   Json json{
       {"completed", run.completed}, {"unsupported", run.unsupported}, {"seconds", run.seconds}};
   Json& findings = json["findings"] = Json::array();
-  for (const engine::Finding& finding : run.findings) findings.push_back(FindingToJson(finding));
+  for (const records::Finding& finding : run.findings) findings.push_back(records::ToJson(finding));
   uint64_t end = at;
   for (const engine::OutputTensor& output : run.outputs)
     end = AlignedForTensor(end) + output.bytes.size();
@@ -98,7 +80,7 @@ Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory) {
     return Fail(ErrorCode::kInternal, "the GPU worker sent too many findings or outputs");
   }
   for (const Json& item : *findings) {
-    TRY_ASSIGN(engine::Finding finding, FindingFromJson(item));
+    TRY_ASSIGN(records::Finding finding, records::ReadFinding(item, "finding"));
     run.findings.push_back(std::move(finding));
   }
   for (const Json& item : *outputs) {

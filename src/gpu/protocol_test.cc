@@ -20,9 +20,9 @@ engine::Run SomeRun() {
   engine::OutputTensor none;
   none.is_none = true;
   run.outputs = {output, none, output};
-  engine::Finding finding;
+  records::Finding finding;
   finding.code = "out_of_bounds";
-  finding.severity = engine::Severity::kWarning;
+  finding.severity = records::Severity::kWarning;
   finding.where = "argument 1 + 4 bytes";
   finding.message = "x";
   run.findings.push_back(finding);
@@ -42,7 +42,7 @@ TEST(Protocol, RoundTripsRuns) {
   EXPECT_EQ(run->outputs[2].bytes, SomeRun().outputs[2].bytes);
   EXPECT_TRUE(run->outputs[1].is_none);
   ASSERT_EQ(run->findings.size(), 1u);
-  EXPECT_EQ(run->findings[0].severity, engine::Severity::kWarning);
+  EXPECT_EQ(run->findings[0].severity, records::Severity::kWarning);
   EXPECT_EQ(run->findings[0].where, "argument 1 + 4 bytes");
 }
 

@@ -14,11 +14,12 @@
 #include "gpu/timing_protocol.h"
 #include "plan/codec.h"
 #include "ptx/parser.h"
+#include "records/json.h"
 
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
+using records::Finding;
 
 constexpr const char* kAnswer = "the GPU worker's answer";
 
@@ -106,11 +107,11 @@ class RemoteTimer : public engine::Timer {
     return us.front();
   }
 
-  Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
+  Result<records::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
     std::vector<Finding> findings;
     TRY_ASSIGN(const auto answer, Ask({{"energy", entrant}, {"seconds", seconds}}, &findings));
     if (!answer) return Fail(ErrorCode::kEnvironment, findings.front().message);
-    return EnergyUseFromJson(*answer);
+    return records::ReadEnergyUse(*answer, "energy");
   }
 
   Result<std::vector<Finding>> Finish() override {

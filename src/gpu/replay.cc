@@ -17,7 +17,7 @@
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
+using records::Finding;
 
 // CUfunction_attribute, CUlaunchAttributeID
 constexpr int kNonPortableCluster = 14;

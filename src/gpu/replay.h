@@ -18,7 +18,7 @@ namespace cupel::gpu {
 
 /// Why a node cannot be enqueued. At most one of the two members is set.
 struct Refusal {
-  std::optional<engine::Finding> finding;
+  std::optional<records::Finding> finding;
   std::string unsupported;
   bool ok() const { return !finding && unsupported.empty(); }
   /// Moves the reason to the members of a Run or a Taken.

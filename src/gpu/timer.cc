@@ -16,10 +16,10 @@
 namespace cupel::gpu {
 namespace {
 
-using engine::Finding;
 using engine::Taken;
 using engine::TakeRequest;
 using engine::TimingMode;
+using records::Finding;
 using Arguments = std::vector<std::span<const std::byte>>;
 using SteadyClock = std::chrono::steady_clock;
 
@@ -137,7 +137,7 @@ class LocalTimer : public engine::Timer {
     return taken;
   }
 
-  Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
+  Result<records::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
     if (entrant >= runners_.size()) return Fail(ErrorCode::kInternal, "no such entrant");
     if (nvml_ == nullptr) {
       return Fail(ErrorCode::kUnsupported, "unsupported: measuring energy needs NVML");
@@ -163,8 +163,8 @@ class LocalTimer : public engine::Timer {
     }
     const double took = MicrosecondsSince(start) / 1e6;
     TRY_ASSIGN(const double after, nvml_->EnergyJoules());
-    return engine::EnergyUse{(after - before) / static_cast<double>(calls), (after - before) / took,
-                             calls};
+    return records::EnergyUse{(after - before) / static_cast<double>(calls),
+                              (after - before) / took, calls};
   }
 
   Result<std::vector<Finding>> Finish() override {

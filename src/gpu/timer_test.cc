@@ -198,7 +198,7 @@ TEST_F(TimerTest, MeasuresEnergyIfTheGpuCountsIt) {
 
 TEST_F(TimerTest, ReadsTheGpuState) {
   if (!nvml_) GTEST_SKIP() << "no NVML";
-  const engine::GpuState state = nvml_->State();
+  const records::GpuState state = nvml_->State();
   EXPECT_GT(state.sm_mhz, 100);
   EXPECT_GT(state.power_w, 5);
 }

@@ -10,7 +10,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr size_t kMostChanges = 64, kMostReasons = 64;
+constexpr size_t kMostChanges = 64;
 constexpr int64_t kMostArguments = 1 << 20;
 constexpr std::pair<engine::TimingMode, const char*> kModes[] = {
     {engine::TimingMode::kCold, "cold"},
@@ -24,14 +24,6 @@ Result<int> SmallInt(const Json& json, const char* key, const char* where) {
     return Fail(ErrorCode::kInvalidArgument, std::string(where) + ": " + key + " is out of range");
   }
   return static_cast<int>(value);
-}
-
-Result<double> Positive(const Json& json, const char* key, const char* where) {
-  TRY_ASSIGN(const double value, JsonNumber(json, key, where));
-  if (!std::isfinite(value) || value < 0) {
-    return Fail(ErrorCode::kInvalidArgument, std::string(where) + ": " + key + " is out of range");
-  }
-  return value;
 }
 
 }  // namespace
@@ -79,37 +71,6 @@ Result<engine::TakeRequest> TakeRequestFromJson(const Json& json) {
     request.changes.push_back({item[0].get<int>(), item[1].get<uint64_t>(), std::move(bytes)});
   }
   return request;
-}
-
-Json ToJson(const engine::EnergyUse& use) {
-  return {{"joules", use.joules}, {"watts", use.watts}, {"calls", use.calls}};
-}
-
-Result<engine::EnergyUse> EnergyUseFromJson(const Json& json) {
-  engine::EnergyUse use;
-  TRY_ASSIGN(use.joules, Positive(json, "joules", "energy"));
-  TRY_ASSIGN(use.watts, Positive(json, "watts", "energy"));
-  TRY_ASSIGN(use.calls, JsonInt(json, "calls", "energy"));
-  if (use.calls < 1) return Fail(ErrorCode::kInvalidArgument, "energy: calls is out of range");
-  return use;
-}
-
-Result<engine::GpuState> GpuStateFromJson(const Json& json) {
-  constexpr const char* kWhere = "state";
-  engine::GpuState state;
-  TRY_ASSIGN(state.sm_mhz, SmallInt(json, "sm_mhz", kWhere));
-  TRY_ASSIGN(state.memory_mhz, SmallInt(json, "memory_mhz", kWhere));
-  TRY_ASSIGN(state.temperature_c, SmallInt(json, "temperature_c", kWhere));
-  TRY_ASSIGN(state.power_w, Positive(json, "power_w", kWhere));
-  TRY_ASSIGN(state.processes, SmallInt(json, "processes", kWhere));
-  TRY_ASSIGN(const Json* reasons, JsonArray(json, "throttled_by", kWhere));
-  for (const Json& reason : *reasons) {
-    if (!reason.is_string() || state.throttled_by.size() == kMostReasons) {
-      return Fail(ErrorCode::kInvalidArgument, "state: throttled_by is malformed");
-    }
-    state.throttled_by.push_back(reason.get<std::string>());
-  }
-  return state;
 }
 
 Json ToJson(const engine::ClockKernels& kernels) {

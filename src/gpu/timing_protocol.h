@@ -19,9 +19,6 @@ namespace cupel::gpu {
 
 Json ToJson(const engine::TakeRequest& request);
 Result<engine::TakeRequest> TakeRequestFromJson(const Json& json);
-Json ToJson(const engine::EnergyUse& use);
-Result<engine::EnergyUse> EnergyUseFromJson(const Json& json);
-Result<engine::GpuState> GpuStateFromJson(const Json& json);
 Json ToJson(const engine::ClockKernels& kernels);
 Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json);
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "records/json.h"
 
 namespace cupel::gpu {
 namespace {
@@ -89,9 +90,9 @@ TEST(TimingProtocol, RejectsInvalidRequests) {
 }
 
 TEST(TimingProtocol, RoundTripsStates) {
-  const engine::GpuState wanted{1980, 2619, 55, 431.5, {"power cap", "thermal slowdown"}, 2};
-  const Json json = RoundTrip(ToJson(wanted));
-  const auto state = GpuStateFromJson(json);
+  const records::GpuState wanted{1980, 2619, 55, 431.5, {"power cap", "thermal slowdown"}, 2};
+  const Json json = RoundTrip(records::ToJson(wanted));
+  const auto state = records::ReadGpuState(json, "state");
   ASSERT_TRUE(state.has_value()) << state.error().message;
   EXPECT_EQ(state->sm_mhz, 1980);
   EXPECT_EQ(state->memory_mhz, 2619);
@@ -105,7 +106,7 @@ TEST(TimingProtocol, RoundTripsStates) {
         Json{{"throttled_by", std::vector<std::string>(1000, "x")}}, Json{{"processes", 0.5}}}) {
     Json invalid = json;
     invalid.update(bad);
-    EXPECT_FALSE(GpuStateFromJson(invalid).has_value()) << bad.dump();
+    EXPECT_FALSE(records::ReadGpuState(invalid, "state").has_value()) << bad.dump();
   }
 }
 
@@ -134,8 +135,8 @@ TEST(TimingProtocol, RoundTripsClockKernels) {
 }
 
 TEST(TimingProtocol, RoundTripsEnergy) {
-  const Json json = RoundTrip(ToJson(engine::EnergyUse{0.25, 500, 2000}));
-  const auto use = EnergyUseFromJson(json);
+  const Json json = RoundTrip(records::ToJson(records::EnergyUse{0.25, 500, 2000}));
+  const auto use = records::ReadEnergyUse(json, "energy");
   ASSERT_TRUE(use.has_value());
   EXPECT_EQ(use->joules, 0.25);
   EXPECT_EQ(use->watts, 500);
@@ -143,7 +144,7 @@ TEST(TimingProtocol, RoundTripsEnergy) {
   for (const Json& bad : {Json{{"joules", -1}}, Json{{"watts", Json()}}, Json{{"calls", "many"}}}) {
     Json invalid = json;
     invalid.update(bad);
-    EXPECT_FALSE(EnergyUseFromJson(invalid).has_value()) << bad.dump();
+    EXPECT_FALSE(records::ReadEnergyUse(invalid, "energy").has_value()) << bad.dump();
   }
 }
 

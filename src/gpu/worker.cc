@@ -22,6 +22,7 @@
 #include "gpu/timing_protocol.h"
 #include "os/frames.h"
 #include "plan/codec.h"
+#include "records/json.h"
 
 namespace cupel::gpu {
 namespace {
@@ -177,9 +178,9 @@ class Worker {
     if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
     TRY_ASSIGN(const int64_t entrant, JsonInt(request, "energy", "request"));
     TRY_ASSIGN(const double seconds, JsonNumber(request, "seconds", "request"));
-    TRY_ASSIGN(const engine::EnergyUse use,
+    TRY_ASSIGN(const records::EnergyUse use,
                timer_->MeasureEnergy(static_cast<size_t>(entrant), seconds));
-    return ToJson(use);
+    return records::ToJson(use);
   }
 
   Result<Json> Finish() {
@@ -194,13 +195,13 @@ class Worker {
 
   Result<Json> State() {
     const Nvml* nvml = GetNvml();
-    return ToJson(nvml == nullptr ? engine::GpuState() : nvml->State());
+    return records::ToJson(nvml == nullptr ? records::GpuState() : nvml->State());
   }
 
   Result<Json> Ceilings() {
     TRY_ASSIGN(Clock * clock, GetClock());
-    TRY_ASSIGN(const engine::Ceilings ceilings, MeasureCeilings(*device_, *clock));
-    return ToJson(ceilings);
+    TRY_ASSIGN(const records::Ceilings ceilings, MeasureCeilings(*device_, *clock));
+    return records::ToJson(ceilings);
   }
 
   std::unique_ptr<Device> device_;

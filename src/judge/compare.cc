@@ -42,8 +42,8 @@ int64_t UsableCount(const task::Tensor& tensor) {
   return count;
 }
 
-Comparison Refuse(std::string code, std::string message) {
-  Comparison result;
+records::Comparison Refuse(std::string code, std::string message) {
+  records::Comparison result;
   result.code = std::move(code);
   result.message = std::move(message);
   return result;
@@ -78,7 +78,8 @@ std::string BeyondRounding(const Rule& rule) {
   return IsFloat8(rule.dtype) ? fmt::format(" beyond rounding to {}", Name(rule.dtype)) : "";
 }
 
-std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& totals, bool only_rms) {
+std::string ErrorText(const records::Comparison& c, const Rule& rule, const Totals& totals,
+                      bool only_rms) {
   const char* noun = c.count == 1 ? "element is" : "elements are";
   std::string text = fmt::format("{} of {} {} wrong", c.wrong_count, c.count, noun);
   if (only_rms) {
@@ -95,8 +96,8 @@ std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& total
   return text;
 }
 
-void DescribeErrors(Comparison& result, const Scanner& scan, const Totals& totals, bool only_rms,
-                    const task::Output& want) {
+void DescribeErrors(records::Comparison& result, const Scanner& scan, const Totals& totals,
+                    bool only_rms, const task::Output& want) {
   for (int64_t element : totals.first_wrong) {
     result.first_wrong.push_back(
         {Unravel(element, want.shape), scan.got(element), scan.wanted(element)});
@@ -115,11 +116,6 @@ double AbsoluteFloor(DType dtype) {
   return JudgedAs(dtype) == DType::kF16 ? 0x1p-24 : SmallestNormal(dtype);
 }
 
-double Comparison::Severity() const {
-  if (!(rms_limit > 0) || !(max_limit > 0)) return wrong_count > 0 ? INFINITY : 0;
-  return std::max(rms_error / rms_limit, max_error / max_limit);
-}
-
 namespace {
 
 int ThreadsFor(int64_t count) {
@@ -129,9 +125,9 @@ int ThreadsFor(int64_t count) {
 
 /// The result if elements need not be compared: the output is ignored, or the case or type is
 /// wrong.
-std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Output& want) {
+std::optional<records::Comparison> RefuseByType(const task::Tensor& got, const task::Output& want) {
   if (want.is_none) {
-    Comparison result;
+    records::Comparison result;
     result.ok = true;
     return result;
   }
@@ -150,14 +146,14 @@ std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Outp
 }
 
 /// Sets the error limits from the dtype and the error scale.
-void SetLimits(const task::Output& want, Comparison& result) {
+void SetLimits(const task::Output& want, records::Comparison& result) {
   if (!IsFloating(want.dtype)) return;
   result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
   result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
 }
 
 /// Fills in the error figures and returns true if the output is correct. A NaN anywhere rejects.
-bool Conclude(const Totals& totals, const task::Output& want, Comparison& result) {
+bool Conclude(const Totals& totals, const task::Output& want, records::Comparison& result) {
   result.max_error = totals.max_error;
   if (totals.pairs > 0) {
     result.rms_error = std::sqrt(totals.sum_squares / static_cast<double>(totals.pairs));
@@ -171,9 +167,9 @@ bool Conclude(const Totals& totals, const task::Output& want, Comparison& result
 
 }  // namespace
 
-Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
+records::Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
   if (auto refusal = RefuseByType(got, want)) return *refusal;
-  Comparison result;
+  records::Comparison result;
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
@@ -193,9 +189,9 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
   return result;
 }
 
-Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
+records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
   if (auto refusal = RefuseByType(got, want)) return *refusal;
-  Comparison result;
+  records::Comparison result;
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
@@ -204,14 +200,14 @@ Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
   return result;
 }
 
-Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want) {
+records::Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want) {
   const auto size = static_cast<size_t>(SizeOf(got.dtype));
   task::Tensor whole;  // only its type is used
   whole.dtype = got.dtype;
   whole.shape = got.shape;
   const int64_t all = UsableCount(want.truth);
   if (auto refusal = RefuseByType(whole, want)) return *refusal;
-  Comparison result;
+  records::Comparison result;
   SetLimits(want, result);
   Totals totals;
   for (const engine::ElementRange& range : got.written) {
@@ -250,7 +246,7 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
   return result;
 }
 
-Comparison Compare(const task::Tensor& got, const task::Output& want) {
+records::Comparison Compare(const task::Tensor& got, const task::Output& want) {
   return CompareOn(ThreadsFor(UsableCount(got)), got, want);
 }
 

@@ -40,7 +40,7 @@ struct Fixture {
     want.error_scale = 4 * 0x1p-24 * Rms(truth);
     return want;
   }
-  Comparison Judge() const { return Compare(TensorOf(got, shape, DType::kF32), Want()); }
+  records::Comparison Judge() const { return Compare(TensorOf(got, shape, DType::kF32), Want()); }
 
   Shape shape;
   std::vector<double> truth;
@@ -48,7 +48,7 @@ struct Fixture {
 };
 
 TEST(Compare, AcceptsCorrectOutputAndReportsError) {
-  const Comparison c = Fixture({64, 128}).Judge();
+  const records::Comparison c = Fixture({64, 128}).Judge();
   EXPECT_TRUE(c.ok) << c.message;
   EXPECT_EQ(c.count, 64 * 128);
   EXPECT_EQ(c.wrong_count, 0);
@@ -60,7 +60,7 @@ TEST(Compare, AcceptsCorrectOutputAndReportsError) {
 TEST(Compare, ListsFirstFiveWrongElements) {
   Fixture f({64, 128});
   for (int64_t i : {9, 200, 300, 4000, 5000, 6000}) f.got[static_cast<size_t>(i)] += 1;
-  const Comparison c = f.Judge();
+  const records::Comparison c = f.Judge();
   EXPECT_FALSE(c.ok);
   EXPECT_EQ(c.code, "wrong_result");
   EXPECT_EQ(c.wrong_count, 6);
@@ -74,9 +74,9 @@ TEST(Compare, RejectsOtherShapesAndDtypesWithoutBroadcasting) {
   Fixture f({4, 1});
   EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), f.Want()).code, "wrong_shape");
   EXPECT_EQ(Compare(TensorOf(f.got, {1, 4}, DType::kF32), f.Want()).code, "wrong_shape");
-  const Comparison scalar = Compare(TensorOf(f.got, {}, DType::kF32), f.Want());
+  const records::Comparison scalar = Compare(TensorOf(f.got, {}, DType::kF32), f.Want());
   EXPECT_THAT(scalar.message, HasSubstr("shape is [], expected [4, 1]"));
-  const Comparison dtype = Compare(TensorOf(f.truth, {4, 1}, DType::kF64), f.Want());
+  const records::Comparison dtype = Compare(TensorOf(f.truth, {4, 1}, DType::kF64), f.Want());
   EXPECT_EQ(dtype.code, "wrong_dtype");
   EXPECT_THAT(dtype.message, HasSubstr("float64, expected float32"));
 }
@@ -97,7 +97,7 @@ TEST(Compare, RejectsNonFiniteUnlessTruthIsEqual) {
   }
   f.Answer();
   f.got[50] = kNan;
-  const Comparison c = f.Judge();
+  const records::Comparison c = f.Judge();
   EXPECT_EQ(c.code, "not_finite");
   EXPECT_THAT(c.message, HasSubstr("1 of them NaN or infinite"));
 }
@@ -107,7 +107,7 @@ TEST(Compare, RejectsManySmallErrorsByRms) {
   Random random(3);
   const double step = 40 * f.Want().error_scale;  // below 128 E each, above 16 E together
   f.Change([&](double t, int64_t) { return t + (random() & 1 ? step : -step); });
-  const Comparison c = f.Judge();
+  const records::Comparison c = f.Judge();
   EXPECT_FALSE(c.ok);
   EXPECT_LT(c.max_error, c.max_limit);
   EXPECT_GT(c.wrong_count, 4000);
@@ -123,7 +123,7 @@ TEST(Compare, ComparesIntegersBeyondDoublePrecision) {
   want.truth = TensorOf(truth, {2}, DType::kI64);
   EXPECT_TRUE(Compare(TensorOf(got, {2}, DType::kI64), want).ok);
   got[1] -= 1;  // the same double
-  const Comparison c = Compare(TensorOf(got, {2}, DType::kI64), want);
+  const records::Comparison c = Compare(TensorOf(got, {2}, DType::kI64), want);
   EXPECT_FALSE(c.ok);
   EXPECT_EQ(c.wrong_count, 1);
 }
@@ -182,7 +182,7 @@ TEST(Compare, ResultDoesNotDependOnThreads) {
   Fixture f({1500, 1000});
   f.Change([](double t, int64_t i) { return i % 100000 == 99 ? t + 1 : t; });
   const task::Tensor got = TensorOf(f.got, f.shape, DType::kF32);
-  const Comparison one = CompareOn(1, got, f.Want()), four = CompareOn(4, got, f.Want());
+  const records::Comparison one = CompareOn(1, got, f.Want()), four = CompareOn(4, got, f.Want());
   EXPECT_EQ(one.rms_error, four.rms_error);
   EXPECT_EQ(one.message, four.message);
   EXPECT_EQ(one.first_wrong[4].index, four.first_wrong[4].index);
@@ -215,7 +215,7 @@ struct Float8Fixture {
     got.clear();
     for (double t : truth) got.push_back(FloatToFloat8(dtype, static_cast<float>(f(t))));
   }
-  Comparison Judge() const {
+  records::Comparison Judge() const {
     task::Output want;
     want.dtype = dtype;
     want.shape = {64, 64};
@@ -231,7 +231,7 @@ struct Float8Fixture {
 TEST(CompareFloat8, RoundingIsNoError) {
   for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
     Float8Fixture f(dtype);
-    const Comparison c = f.Judge();
+    const records::Comparison c = f.Judge();
     EXPECT_TRUE(c.ok) << c.message;
     EXPECT_LT(c.max_error, 1e-5);
     f.Answer([](double t) { return t * (1 + 0x1p-12); });  // some round to the other neighbour
@@ -301,7 +301,7 @@ TEST(CompareWritten, IgnoresUnwrittenElements) {
   Fixture fixture({64, 128});
   fixture.got[1000] = kNan;
   EXPECT_FALSE(fixture.Judge().ok);
-  const Comparison c =
+  const records::Comparison c =
       CompareWritten(Sampled(fixture, {{0, 1000}, {1001, 1100}, {8191, 8192}}), fixture.Want());
   EXPECT_TRUE(c.ok) << c.message;
   EXPECT_EQ(c.count, 1100);
@@ -311,7 +311,8 @@ TEST(CompareWritten, IgnoresUnwrittenElements) {
 TEST(CompareWritten, ReportsIndexOfWrongElement) {
   Fixture fixture({64, 128});
   fixture.got[1000] += 1;
-  const Comparison c = CompareWritten(Sampled(fixture, {{10, 20}, {900, 1100}}), fixture.Want());
+  const records::Comparison c =
+      CompareWritten(Sampled(fixture, {{10, 20}, {900, 1100}}), fixture.Want());
   EXPECT_FALSE(c.ok);
   EXPECT_EQ(c.wrong_count, 1);
   ASSERT_EQ(c.first_wrong.size(), 1u);

@@ -35,23 +35,23 @@ struct Wrong {
 
 /// The control's error as a multiple of the limit.
 double DistanceOf(const MatrixView& view, const Wrong& wrong) {
-  const Comparison c = CompareQuietly(view.TensorOf(wrong.answer), view.want());
+  const records::Comparison c = CompareQuietly(view.TensorOf(wrong.answer), view.want());
   if (!c.ok && !(c.Severity() > 1)) return INFINITY;  // NaN or infinite, unlike the truth
   if (!wrong.is_part || !(c.rms_limit > 0)) return c.Severity();
   const double thinned = c.rms_error / c.rms_limit * std::sqrt(view.Share());
   return std::max(thinned, c.max_error / c.max_limit);
 }
 
-Control Skip(std::string name, size_t output, std::string why) {
-  Control control;
+records::Control Skip(std::string name, size_t output, std::string why) {
+  records::Control control;
   control.name = std::move(name);
   control.output = output;
   control.skipped = std::move(why);
   return control;
 }
 
-Control Try(const MatrixView& view, size_t output, Wrong wrong) {
-  Control control;
+records::Control Try(const MatrixView& view, size_t output, Wrong wrong) {
+  records::Control control;
   control.distance = DistanceOf(view, wrong);
   control.elements = view.count();
   control.output = output;
@@ -110,7 +110,7 @@ Bytes Without(const MatrixView& view, const Tile& tile, bool zero) {
   return answer;
 }
 
-void TryTiles(const MatrixView& view, size_t output, std::vector<Control>& all) {
+void TryTiles(const MatrixView& view, size_t output, std::vector<records::Control>& all) {
   std::set<std::string> tried;
   for (const Tile& tile : TilesOf(view)) {
     tried.insert(tile.name);
@@ -150,14 +150,14 @@ double LeastError(DType dtype) {
   return u <= UnitRoundoff(DType::kF32) ? 4 * u : u / 2;
 }
 
-void TryShorter(const MatrixView& view, size_t output, std::vector<Control>& all) {
+void TryShorter(const MatrixView& view, size_t output, std::vector<records::Control>& all) {
   const task::Output& want = view.want();
   const auto formats = ShorterThan(want.dtype);
   if (formats.empty()) {
     all.push_back(Skip("rounded", output, fmt::format("{} is not rounded", Name(want.dtype))));
   }
   for (const auto& [format, bits] : formats) {
-    Control control =
+    records::Control control =
         Try(view, output,
             {fmt::format("rounded_to_{}", format), view.Rounded(bits),
              fmt::format("all numbers of the truth are representable in {}", format)});
@@ -175,7 +175,7 @@ void TryShorter(const MatrixView& view, size_t output, std::vector<Control>& all
 }
 
 void TryInputs(const MatrixView& view, const task::Case& wanted, size_t output,
-               std::vector<Control>& all) {
+               std::vector<records::Control>& all) {
   const task::Output& want = wanted.outputs[output];
   const auto inputs = task::TensorLeaves(wanted.args);
   size_t tried = 0;
@@ -192,8 +192,8 @@ void TryInputs(const MatrixView& view, const task::Case& wanted, size_t output,
 }
 
 /// All controls that need only one case.
-std::vector<Control> TryAll(const task::Case& wanted) {
-  std::vector<Control> all;
+std::vector<records::Control> TryAll(const task::Case& wanted) {
+  std::vector<records::Control> all;
   for (size_t i = 0; i < wanted.outputs.size(); ++i) {
     const auto view = MatrixView::Of(wanted.outputs[i]);
     if (!view) {
@@ -222,15 +222,15 @@ void Controls::TryFirst(const task::Case& wanted) {
 
 void Controls::TryOther(const task::Case& wanted) {
   TryOthersAnswers(wanted);
-  const auto passes = [](const Control& control) {
+  const auto passes = [](const records::Control& control) {
     return control.name != kOtherSeed && control.Passes();
   };
   if (std::none_of(all_.begin(), all_.end(), passes)) return;
-  const std::vector<Control> tried = TryAll(wanted);
-  for (Control& control : all_) {
+  const std::vector<records::Control> tried = TryAll(wanted);
+  for (records::Control& control : all_) {
     if (!passes(control)) continue;
     // With few numbers, a wrong answer may be close to the truth by chance, but not in every case.
-    const auto now = std::find_if(tried.begin(), tried.end(), [&](const Control& other) {
+    const auto now = std::find_if(tried.begin(), tried.end(), [&](const records::Control& other) {
       return other.name == control.name && other.output == control.output;
     });
     if (now != tried.end() && now->distance > 1) control = *now;
@@ -242,12 +242,14 @@ void Controls::TryOthersAnswers(const task::Case& wanted) {
     const auto view = MatrixView::Of(wanted.outputs[i]);
     // Outputs of another size are rejected for their size.
     if (!view || answers_[i].size() != view->Reference().size()) continue;
-    const auto before = std::find_if(all_.begin(), all_.end(), [&](const Control& earlier) {
-      return earlier.name == kOtherSeed && earlier.output == i;
-    });
+    const auto before =
+        std::find_if(all_.begin(), all_.end(), [&](const records::Control& earlier) {
+          return earlier.name == kOtherSeed && earlier.output == i;
+        });
     // Two numbers may be close by chance: one case that distinguishes them is enough.
     if (before != all_.end() && before->distance > 1) continue;
-    Control control = Try(*view, i, {kOtherSeed, answers_[i], "two seeds have the same truth"});
+    records::Control control =
+        Try(*view, i, {kOtherSeed, answers_[i], "two seeds have the same truth"});
     if (before == all_.end()) {
       all_.push_back(std::move(control));
     } else {
@@ -256,26 +258,14 @@ void Controls::TryOthersAnswers(const task::Case& wanted) {
   }
 }
 
-std::string PassingText(const std::vector<Control>& controls) {
+std::string PassingText(const std::vector<records::Control>& controls) {
   std::string text;
-  for (const Control& control : controls) {
+  for (const records::Control& control : controls) {
     if (!control.Passes()) continue;
     text += fmt::format("{}{} passes at output {} ({:.2g} of the limit)", text.empty() ? "" : ", ",
                         control.name, control.output, control.distance);
   }
   return text;
-}
-
-Json ToJson(const Control& control) {
-  Json json = {{"name", control.name}, {"output", control.output}};
-  if (!control.skipped.empty()) {
-    json["skipped"] = control.skipped;
-    return json;
-  }
-  json["ok"] = !control.Passes();
-  json["distance"] = std::isfinite(control.distance) ? Json(control.distance) : Json("inf");
-  json["elements"] = control.elements;
-  return json;
 }
 
 }  // namespace cupel::judge

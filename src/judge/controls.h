@@ -9,22 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "records/control.h"
 #include "task/case.h"
 
 namespace cupel::judge {
-
-/// One wrong answer at one output; the other outputs are correct.
-struct Control {
-  std::string name;      // stable: "zeros", "tail_rows_zero" …
-  size_t output = 0;     // position in the result
-  std::string skipped;   // why it was not tried; empty if it was tried
-  double distance = 0;   // its error as a multiple of the limit
-  int64_t elements = 0;  // number compared; only the last rows of a large output
-
-  /// True if the judge accepts this wrong answer.
-  bool Passes() const { return skipped.empty() && !(distance > 1); }
-};
 
 /// The controls of one setting, from its first cases.
 class Controls {
@@ -35,19 +23,17 @@ class Controls {
   /// enough if a control fails in one case.
   void TryOther(const task::Case& wanted);
 
-  const std::vector<Control>& all() const { return all_; }
-  std::vector<Control> Take() { return std::move(all_); }
+  const std::vector<records::Control>& all() const { return all_; }
+  std::vector<records::Control> Take() { return std::move(all_); }
 
  private:
   void TryOthersAnswers(const task::Case& wanted);
 
-  std::vector<Control> all_;
+  std::vector<records::Control> all_;
   std::vector<std::vector<std::byte>> answers_;  // of the first case, by output
 };
 
 /// "zeros passes at output 0 (0.31 of the limit)" for each control that passes; empty if none does.
-std::string PassingText(const std::vector<Control>& controls);
-
-Json ToJson(const Control& control);
+std::string PassingText(const std::vector<records::Control>& controls);
 
 }  // namespace cupel::judge

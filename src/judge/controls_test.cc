@@ -40,15 +40,15 @@ struct Owned {
   task::Case wanted;
 };
 
-Control Find(const std::vector<Control>& controls, const std::string& name) {
-  for (const Control& control : controls) {
+records::Control Find(const std::vector<records::Control>& controls, const std::string& name) {
+  for (const records::Control& control : controls) {
     if (control.name == name) return control;
   }
   ADD_FAILURE() << "no control is called " << name;
   return {};
 }
 
-std::vector<Control> Try(const task::Case& first) {
+std::vector<records::Control> Try(const task::Case& first) {
   Controls controls;
   controls.TryFirst(first);
   return controls.Take();
@@ -79,7 +79,7 @@ TEST(Controls, AllFailIfTruthIsNotTrivial) {
        {"zeros", "mean", "tail_rows_zero", "tail_rows_stale", "tail_columns_zero",
         "tail_columns_stale", "inner_tile_zero", "inner_tile_stale", "rounded_to_tf32",
         "rounded_to_bfloat16", "other_seed"}) {
-    const Control control = Find(controls.all(), name);
+    const records::Control control = Find(controls.all(), name);
     EXPECT_EQ(control.skipped, "") << name;
     EXPECT_GT(control.distance, 1) << name;
     EXPECT_EQ(control.elements, 6400) << name;
@@ -125,7 +125,7 @@ TEST(Controls, ListsPassingControls) {
 
 TEST(Controls, SkipsRoundingIfTaskErrorIsAsLarge) {
   const auto controls = Try(Owned({64, 64}, Normals(4), 0x1p-12).wanted);
-  const Control control = Find(controls, "rounded_to_tf32");
+  const records::Control control = Find(controls, "rounded_to_tf32");
   EXPECT_THAT(control.skipped, HasSubstr("the task's own error"));
   EXPECT_LT(control.distance, 1);
   EXPECT_EQ(PassingText(controls), "");
@@ -189,7 +189,7 @@ TEST(Controls, UsesLastRowsOfLargeOutput) {
     return i / kColumns < kRows - 1 ? 1e-3 : 1.0 + static_cast<double>(i % kColumns);
   };
   const auto controls = Try(Owned({kRows, kColumns}, value).wanted);
-  const Control zeros = Find(controls, "tail_rows_zero");
+  const records::Control zeros = Find(controls, "tail_rows_zero");
   EXPECT_LT(zeros.elements, kRows * kColumns);
   EXPECT_GT(zeros.distance, 1);
 }

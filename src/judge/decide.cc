@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/name_some.h"
+#include "judge/controls.h"
 #include "judge/verdict.h"
 
 namespace cupel::judge {
@@ -18,7 +19,7 @@ constexpr size_t kMaxReasons = 20;
 constexpr size_t kMaxNamed = 4;  // settings listed after "also in"
 constexpr size_t kMaxWhy = 300;
 
-void AddFurther(Reason& reason, const std::string& text) {
+void AddFurther(records::Reason& reason, const std::string& text) {
   if (text.empty()) return;
   if (!reason.further.empty()) reason.further += "; ";
   reason.further += text;
@@ -28,7 +29,8 @@ void AddFurther(Reason& reason, const std::string& text) {
 class Collector {
  public:
   /// If `trials`, a repetition within one setting counts as another trial; else it is ignored.
-  void Add(const std::string& key, Reason reason, const std::string& setting, bool trials = false) {
+  void Add(const std::string& key, records::Reason reason, const std::string& setting,
+           bool trials = false) {
     auto [it, fresh] = at_.try_emplace(key, entries_.size());
     if (fresh) entries_.push_back({std::move(reason), setting, {}, {}, 0});
     Entry& entry = entries_[it->second];
@@ -38,7 +40,7 @@ class Collector {
     }
   }
 
-  void MoveTo(std::vector<Reason>& reasons) {
+  void MoveTo(std::vector<records::Reason>& reasons) {
     for (Entry& entry : entries_) {
       if (const std::string also = Also(entry); !also.empty()) {
         AddFurther(entry.reason, "also in " + also);
@@ -49,7 +51,7 @@ class Collector {
 
  private:
   struct Entry {
-    Reason reason;
+    records::Reason reason;
     std::string first_setting;
     std::vector<std::string> others;
     std::set<std::string> seen;
@@ -75,24 +77,25 @@ class Collector {
   std::vector<Entry> entries_;
 };
 
-ReasonPlace PlaceOf(const engine::Finding& finding, const SettingReport& setting) {
-  ReasonPlace place;
+records::ReasonPlace PlaceOf(const records::Finding& finding,
+                             const records::SettingReport& setting) {
+  records::ReasonPlace place;
   place.setting = setting.id;
   place.file = std::filesystem::path(finding.file).filename().string();
   if (!place.file.empty()) place.line = finding.line;
   return place;
 }
 
-std::string LineOf(const engine::Finding& finding, const ReasonPlace& place) {
+std::string LineOf(const records::Finding& finding, const records::ReasonPlace& place) {
   if (place.file.empty()) return finding.kernel;
   return place.line > 0 ? fmt::format("{}:{}", place.file, place.line) : place.file;
 }
 
-std::string Text(const engine::Finding& finding) {
+std::string Text(const records::Finding& finding) {
   std::string text = finding.message.empty() ? finding.code : finding.message;
   if (text.ends_with('.')) text.pop_back();  // more follows on the line
   if (!finding.where.empty()) text += " (" + finding.where + ")";
-  if (finding.line > 0 && finding.severity == engine::Severity::kError) {
+  if (finding.line > 0 && finding.severity == records::Severity::kError) {
     const plan::Dim3 &b = finding.block, &t = finding.thread;
     text += fmt::format("; block ({}, {}, {}), thread ({}, {}, {})", b.x, b.y, b.z, t.x, t.y, t.z);
   }
@@ -108,7 +111,7 @@ struct Collected {
 
 /// True for a warning that explains wrong results: the kernel used undefined values. Without wrong
 /// results it is only a remark, because the kernel may discard such values.
-bool IsCause(const engine::Finding& finding) {
+bool IsCause(const records::Finding& finding) {
   static constexpr std::string_view kCauses[] = {
       "uninitialized_shared", "uninitialized_global", "uninitialized_register",
       "uninitialized_local",  "missing_copy_wait",    "store_conflict",
@@ -120,26 +123,27 @@ bool IsCause(const engine::Finding& finding) {
   return std::find(std::begin(kCauses), std::end(kCauses), finding.code) != std::end(kCauses);
 }
 
-bool HasWrongOutputs(const SettingReport& setting) {
-  return std::any_of(setting.trials.begin(), setting.trials.end(), [](const TrialReport& trial) {
-    return std::any_of(trial.outputs.begin(), trial.outputs.end(),
-                       [](const Comparison& c) { return !c.ok; });
-  });
+bool HasWrongOutputs(const records::SettingReport& setting) {
+  return std::any_of(setting.trials.begin(), setting.trials.end(),
+                     [](const records::TrialReport& trial) {
+                       return std::any_of(trial.outputs.begin(), trial.outputs.end(),
+                                          [](const records::Comparison& c) { return !c.ok; });
+                     });
 }
 
 /// The task does not list derived sizes, so the reason must say where the size came from.
-std::string SizeText(const SettingReport& setting) {
+std::string SizeText(const records::SettingReport& setting) {
   if (setting.derived.empty()) return "";
   return fmt::format("at sizes derived from the task's first setting ({})", setting.derived);
 }
 
-bool CollectTrials(const SettingReport& setting, Collected& all) {
+bool CollectTrials(const records::SettingReport& setting, Collected& all) {
   bool failed = false;
   for (size_t t = 0; t < setting.trials.size(); ++t) {
-    const TrialReport& trial = setting.trials[t];
+    const records::TrialReport& trial = setting.trials[t];
     bool explained = false;
     for (size_t o = 0; o < trial.outputs.size(); ++o) {
-      const Comparison& c = trial.outputs[o];
+      const records::Comparison& c = trial.outputs[o];
       if (c.ok) continue;
       explained = failed = true;
       all.broken_case |= c.code == "broken_case";
@@ -156,7 +160,7 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
     // An error finding says more than this. Without one, the failure itself must be reported.
     const bool found = std::any_of(
         setting.findings.begin(), setting.findings.end(),
-        [](const engine::Finding& f) { return f.severity == engine::Severity::kError; });
+        [](const records::Finding& f) { return f.severity == records::Severity::kError; });
     if (!found && setting.problems.empty()) {
       all.problems.Add("trial_failed",
                        {"trial_failed",
@@ -171,9 +175,10 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
 }
 
 /// True if the setting counts against the candidate.
-bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& all) {
+bool CollectSetting(const records::SettingReport& setting, records::Verdict& verdict,
+                    Collected& all) {
   bool failed = !setting.problems.empty();
-  for (Reason problem : setting.problems) {
+  for (records::Reason problem : setting.problems) {
     const std::string key = problem.code + "/" + problem.message + "/" + problem.where;
     AddFurther(problem, SizeText(setting));
     if (problem.where.empty()) problem.where = setting.id;
@@ -181,10 +186,10 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
     all.problems.Add(key, std::move(problem), setting.id);
   }
   const bool wrong = HasWrongOutputs(setting);
-  for (const engine::Finding& finding : setting.findings) {
-    const ReasonPlace place = PlaceOf(finding, setting);
+  for (const records::Finding& finding : setting.findings) {
+    const records::ReasonPlace place = PlaceOf(finding, setting);
     const std::string where = LineOf(finding, place);
-    if (finding.severity == engine::Severity::kWarning && !(wrong && IsCause(finding))) {
+    if (finding.severity == records::Severity::kWarning && !(wrong && IsCause(finding))) {
       if (all.warned.insert(fmt::format("{}/{}/{}", finding.code, finding.kernel, where)).second) {
         verdict.notes.push_back(
             fmt::format("{}: {}, first at {}", where, Text(finding), setting.id));
@@ -207,60 +212,62 @@ struct Tally {
 };
 
 /// True if the setting says nothing about the candidate.
-bool SetAside(const SettingReport& setting, Verdict& verdict, Tally& tally) {
-  if (setting.status == "no_reference") {
+bool SetAside(const records::SettingReport& setting, records::Verdict& verdict, Tally& tally) {
+  if (setting.status == records::SettingStatus::kNoReference) {
     if (tally.no_reference.empty()) tally.why_no_reference = setting.note;
     tally.no_reference.push_back(setting.id);
     return true;
   }
-  if (setting.status == "cannot_judge") {
+  if (setting.status == records::SettingStatus::kCannotJudge) {
     tally.cannot_judge.push_back(fmt::format("{} ({})", setting.id, PassingText(setting.controls)));
     return true;
   }
-  if (setting.status == "refused" && !setting.derived.empty()) {
+  if (setting.status == records::SettingStatus::kRefused && !setting.derived.empty()) {
     verdict.notes.push_back("limit: " + setting.note);
     tally.refused.push_back(setting.id);
     return true;
   }
-  return setting.status == "not_declared" && !verdict.declared.empty();
+  return setting.status == records::SettingStatus::kNotDeclared && !verdict.declared.empty();
 }
 
-Tally Judge(Verdict& verdict, Collected& all) {
+Tally Judge(records::Verdict& verdict, Collected& all) {
   Tally tally;
   // A passed setting at a derived size does not replace the settings that the task lists.
   const bool any_listed =
       std::any_of(verdict.settings.begin(), verdict.settings.end(),
-                  [](const SettingReport& setting) { return setting.derived.empty(); });
-  for (SettingReport& setting : verdict.settings) {
+                  [](const records::SettingReport& setting) { return setting.derived.empty(); });
+  for (records::SettingReport& setting : verdict.settings) {
     const bool against = CollectSetting(setting, verdict, all);
     if (!against && SetAside(setting, verdict, tally)) continue;
     if (against) {
-      setting.status = "failed";
+      setting.status = records::SettingStatus::kFailed;
       ++(setting.unsupported ? tally.unsupported : tally.failed);
       continue;
     }
     // "passed" counts only if there are trials.
-    if (setting.status == "failed" && !setting.trials.empty()) {
+    if (setting.status == records::SettingStatus::kFailed && !setting.trials.empty()) {
       ++tally.failed;
       all.problems.Add("setting_failed", {"setting_failed", setting.note, setting.id}, setting.id);
-    } else if (setting.status == "passed" && !setting.trials.empty()) {
+    } else if (setting.status == records::SettingStatus::kPassed && !setting.trials.empty()) {
       tally.passed += setting.derived.empty() || !any_listed;
     } else {
-      setting.status = "not_run";
+      setting.status = records::SettingStatus::kNotRun;
       tally.not_run.push_back(setting.id);
     }
   }
   return tally;
 }
 
-Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verdict& verdict) {
-  const Decision given =
-      verdict.decision == Decision::kAccepted ? Decision::kRejected : verdict.decision;
+records::Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given,
+                           records::Verdict& verdict) {
+  const records::Decision given = verdict.decision == records::Decision::kAccepted
+                                      ? records::Decision::kRejected
+                                      : verdict.decision;
   if (reasons_given && verdict.settings.empty()) return given;
-  if (broken_case) return Decision::kError;
-  const bool rejected_before = reasons_given && given == Decision::kRejected;
-  if (tally.failed > 0 || rejected_before) return Decision::kRejected;
-  if (tally.unsupported > 0) return Decision::kUnsupported;
+  if (broken_case) return records::Decision::kError;
+  const bool rejected_before = reasons_given && given == records::Decision::kRejected;
+  if (tally.failed > 0 || rejected_before) return records::Decision::kRejected;
+  if (tally.unsupported > 0) return records::Decision::kUnsupported;
   if (reasons_given) return given;
   if (tally.passed == 0) {
     std::vector<std::string> why;
@@ -280,21 +287,21 @@ Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verd
                                fmt::format("no setting could be judged{}{}",
                                            why.empty() ? "" : ": ", fmt::join(why, "; ")),
                                ""});
-    return Decision::kError;
+    return records::Decision::kError;
   }
   if (!tally.not_run.empty()) {
     verdict.reasons.push_back(
         {"not_judged", "these settings were not run: " + JoinIds(tally.not_run), ""});
-    return Decision::kError;
+    return records::Decision::kError;
   }
-  return Decision::kAccepted;
+  return records::Decision::kAccepted;
 }
 
 /// Adds a note for each limit: what the kernel cannot do and the task does not require.
-void NoteLimits(Verdict& verdict) {
+void NoteLimits(records::Verdict& verdict) {
   std::vector<std::pair<std::string, std::vector<std::string>>> limits;
-  for (const SettingReport& setting : verdict.settings) {
-    for (const Limit& limit : setting.other_inputs.limits) {
+  for (const records::SettingReport& setting : verdict.settings) {
+    for (const records::Limit& limit : setting.other_inputs.limits) {
       auto known = std::find_if(limits.begin(), limits.end(),
                                 [&](const auto& old) { return old.first == limit.message; });
       if (known == limits.end()) known = limits.insert(limits.end(), {limit.message, {}});
@@ -307,10 +314,10 @@ void NoteLimits(Verdict& verdict) {
 }
 
 /// If the kernel fails only at reduced sizes, says so: kernels are written for a task's own sizes.
-void NoteReducedSizes(Verdict& verdict) {
-  const SettingReport* first = nullptr;
-  for (const SettingReport& setting : verdict.settings) {
-    if (setting.status != "failed") continue;
+void NoteReducedSizes(records::Verdict& verdict) {
+  const records::SettingReport* first = nullptr;
+  for (const records::SettingReport& setting : verdict.settings) {
+    if (setting.status != records::SettingStatus::kFailed) continue;
     if (setting.reduced.empty()) return;
     if (first == nullptr) first = &setting;
   }
@@ -324,13 +331,13 @@ void NoteReducedSizes(Verdict& verdict) {
 
 }  // namespace
 
-std::string PlaceText(const SettingReport& setting, size_t trial, size_t output) {
-  const std::string& kind = setting.trials[trial].kind;
+std::string PlaceText(const records::SettingReport& setting, size_t trial, size_t output) {
+  const records::TrialReport& report = setting.trials[trial];
   return fmt::format("{} trial {}{} output {}", setting.id, trial,
-                     kind.empty() ? "" : " (" + kind + ")", output);
+                     report.is_usual() ? "" : " (" + report.kind + ")", output);
 }
 
-Verdict Decide(Verdict verdict) {
+records::Verdict Decide(records::Verdict verdict) {
   Collected all;
   const bool reasons_given = !verdict.reasons.empty();
   const Tally tally = Judge(verdict, all);
@@ -348,7 +355,7 @@ Verdict Decide(Verdict verdict) {
                             JoinIds(tally.no_reference));
   }
   NoteLimits(verdict);
-  if (verdict.decision == Decision::kRejected) NoteReducedSizes(verdict);
+  if (verdict.decision == records::Decision::kRejected) NoteReducedSizes(verdict);
   if (!tally.cannot_judge.empty() && tally.passed > 0) {
     verdict.notes.push_back("not judged, because wrong answers pass there: " +
                             JoinIds(tally.cannot_judge));
@@ -357,6 +364,20 @@ Verdict Decide(Verdict verdict) {
     verdict.notes.push_back("not run: " + JoinIds(tally.not_run));
   }
   return verdict;
+}
+
+int ExitStatus(records::Decision decision) {
+  switch (decision) {
+    case records::Decision::kAccepted:
+      return 0;
+    case records::Decision::kRejected:
+      return 1;
+    case records::Decision::kUnsupported:
+      return 3;
+    case records::Decision::kError:
+      return 2;
+  }
+  return 2;
 }
 
 }  // namespace cupel::judge

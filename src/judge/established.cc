@@ -16,14 +16,14 @@ std::string Inputs(int count) { return fmt::format("{} input{}", count, count ==
 
 /// The sums of one output over the settings.
 struct Total {
-  EstablishedOutput sum;
+  records::EstablishedOutput sum;
   int tolerance = 0, shadow = 0, tiny = 0, exact = 0, schedules = 0;
   std::string shadow_note, exact_note, twin;
 };
 
-Total Sum(const std::vector<const Established*>& settings, size_t output) {
+Total Sum(const std::vector<const records::Established*>& settings, size_t output) {
   Total total;
-  for (const Established* one : settings) {
+  for (const records::Established* one : settings) {
     total.tolerance += one->tolerance_inputs;
     // A task may have both kinds of outputs; shadows do not follow integer outputs.
     const bool followed = output >= one->outputs.size() || one->outputs[output].is_float;
@@ -35,15 +35,15 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
     if (total.exact_note.empty()) total.exact_note = one->exact_note;
     if (total.twin.empty()) total.twin = one->twin;
     if (output >= one->outputs.size()) continue;
-    const EstablishedOutput& o = one->outputs[output];
+    const records::EstablishedOutput& o = one->outputs[output];
     if (total.sum.name.empty()) total.sum.name = o.name;
-    total.sum.Add(o);
+    Add(total.sum, o);
   }
   return total;
 }
 
 /// " (shl.b32 at kernel.cu:12, …)"
-std::string CausesText(const std::vector<engine::ShadowCause>& causes) {
+std::string CausesText(const std::vector<records::ShadowCause>& causes) {
   constexpr size_t kMost = 3;
   if (causes.empty()) return "";
   std::string text;
@@ -98,33 +98,33 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
 
 }  // namespace
 
-void EstablishedOutput::Add(const EstablishedOutput& other) {
-  is_float = other.is_float || (is_float && elements > 0);
-  equal_inputs += other.equal_inputs;
-  elements += other.elements;
-  equal += other.equal;
-  reset += other.reset;
-  doubtful += other.doubtful;
-  own_rms = std::max(own_rms, other.own_rms);
-  own_max = std::max(own_max, other.own_max);
-  reduced_precision |= other.reduced_precision;
-  for (const engine::ShadowCause& cause : other.causes) {
-    const auto known = std::find_if(causes.begin(), causes.end(),
+void Add(records::EstablishedOutput& to, const records::EstablishedOutput& other) {
+  to.is_float = other.is_float || (to.is_float && to.elements > 0);
+  to.equal_inputs += other.equal_inputs;
+  to.elements += other.elements;
+  to.equal += other.equal;
+  to.reset += other.reset;
+  to.doubtful += other.doubtful;
+  to.own_rms = std::max(to.own_rms, other.own_rms);
+  to.own_max = std::max(to.own_max, other.own_max);
+  to.reduced_precision |= other.reduced_precision;
+  for (const records::ShadowCause& cause : other.causes) {
+    const auto known = std::find_if(to.causes.begin(), to.causes.end(),
                                     [&](const auto& old) { return old.what == cause.what; });
-    if (known == causes.end()) {
-      causes.push_back(cause);
+    if (known == to.causes.end()) {
+      to.causes.push_back(cause);
     } else {
       known->elements += cause.elements;
     }
   }
-  std::stable_sort(causes.begin(), causes.end(),
+  std::stable_sort(to.causes.begin(), to.causes.end(),
                    [](const auto& a, const auto& b) { return a.elements > b.elements; });
 }
 
-void Established::Add(size_t output, const std::string& name, const ShadowComparison& c,
-                      bool rounding) {
-  if (outputs.size() <= output) outputs.resize(output + 1);
-  EstablishedOutput one;
+void Add(records::Established& to, size_t output, const std::string& name,
+         const ShadowComparison& c, bool rounding) {
+  if (to.outputs.size() <= output) to.outputs.resize(output + 1);
+  records::EstablishedOutput one;
   one.is_float = c.judged;
   if (c.judged) {
     one.equal_inputs = c.established() ? 1 : 0;
@@ -139,48 +139,16 @@ void Established::Add(size_t output, const std::string& name, const ShadowCompar
     }
     if (!c.established()) one.causes = c.causes;
   }
-  outputs[output].name = name;
-  outputs[output].Add(one);
+  to.outputs[output].name = name;
+  Add(to.outputs[output], one);
 }
 
-Json ToJson(const Established& e) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json("inf"); };
-  Json outputs = Json::array();
-  for (const EstablishedOutput& o : e.outputs) {
-    Json causes = Json::array();
-    for (const engine::ShadowCause& cause : o.causes) {
-      causes.push_back({{"what", cause.what}, {"elements", cause.elements}});
-    }
-    outputs.push_back({{"name", o.name},
-                       {"floating", o.is_float},
-                       {"equal_inputs", o.equal_inputs},
-                       {"elements", o.elements},
-                       {"equal", o.equal},
-                       {"reset", o.reset},
-                       {"doubtful", o.doubtful},
-                       {"own_rms", number(o.own_rms)},
-                       {"own_max", number(o.own_max)},
-                       {"reduced_precision", o.reduced_precision},
-                       {"causes", std::move(causes)}});
-  }
-  return {{"tolerance_inputs", e.tolerance_inputs},
-          {"shadow_inputs", e.shadow_inputs},
-          {"tiny_inputs", e.tiny_inputs},
-          {"exact_inputs", e.exact_inputs},
-          {"schedules", e.schedules},
-          {"twin", e.twin},
-          {"shadow_note", e.shadow_note},
-          {"exact_note", e.exact_note},
-          {"schedule_note", e.schedule_note},
-          {"not_followed", e.not_followed},
-          {"outputs", std::move(outputs)}};
-}
-
-std::vector<std::string> EstablishedTexts(const std::vector<const Established*>& settings) {
+std::vector<std::string> EstablishedTexts(
+    const std::vector<const records::Established*>& settings) {
   size_t outputs = 0;
   std::vector<std::string> not_followed;
   bool anything = false;
-  for (const Established* one : settings) {
+  for (const records::Established* one : settings) {
     outputs = std::max(outputs, one->outputs.size());
     anything |= one->shadow_inputs > 0 || one->exact_inputs > 0 || !one->shadow_note.empty();
     for (const std::string& name : one->not_followed) {
@@ -219,8 +187,8 @@ std::vector<std::string> EstablishedTexts(const std::vector<const Established*>&
   return texts;
 }
 
-Comparison CompareExactly(const task::Tensor& got, const task::Output& want) {
-  Comparison c;
+records::Comparison CompareExactly(const task::Tensor& got, const task::Output& want) {
+  records::Comparison c;
   c.count = want.truth.numel();
   const Reader value(got), truth(want.truth);
   for (int64_t i = 0; i < c.count; ++i) {
@@ -229,7 +197,7 @@ Comparison CompareExactly(const task::Tensor& got, const task::Output& want) {
     ++c.wrong_count;
     c.max_error = std::fmax(c.max_error, std::fabs(v - t));
     if (c.first_wrong.size() >= 5) continue;
-    WrongElement wrong;
+    records::WrongElement wrong;
     wrong.index.resize(want.shape.size());
     int64_t at = i;
     for (size_t axis = want.shape.size(); axis-- > 0; at /= want.shape[axis]) {

@@ -31,14 +31,14 @@ struct Damaged {
     return *this;
   }
   /// got = f(truth, flat index)
-  Comparison By(const std::function<double(double, int64_t)>& f) const {
+  records::Comparison By(const std::function<double(double, int64_t)>& f) const {
     std::vector<float> got;
     for (size_t i = 0; i < truth.size(); ++i) {
       got.push_back(static_cast<float>(f(truth[i], static_cast<int64_t>(i))));
     }
     return Judge(got);
   }
-  Comparison Judge(const std::vector<float>& got) const {
+  records::Comparison Judge(const std::vector<float>& got) const {
     task::Output want;
     want.shape = shape;
     want.truth = TensorOf(truth, shape, DType::kF64);
@@ -50,7 +50,7 @@ struct Damaged {
   std::vector<double> truth;
 };
 
-void Expect(const Comparison& c, const char* pattern, const char* text) {
+void Expect(const records::Comparison& c, const char* pattern, const char* text) {
   EXPECT_FALSE(c.ok);
   EXPECT_EQ(c.pattern, pattern) << c.message;
   EXPECT_THAT(c.message, HasSubstr(text));
@@ -59,7 +59,7 @@ void Expect(const Comparison& c, const char* pattern, const char* text) {
 TEST(Explain, ConstantTruthIsNotReportedAsConstantOutput) {
   Damaged d({64, 128});
   std::fill(d.truth.begin(), d.truth.end(), 75.5);
-  const Comparison c = d.By([](double t, int64_t) { return t * 1.01; });
+  const records::Comparison c = d.By([](double t, int64_t) { return t * 1.01; });
   EXPECT_FALSE(c.ok);
   EXPECT_NE(c.pattern, "constant") << c.message;
 }
@@ -187,7 +187,7 @@ TEST(Explain, Isolated) {
 TEST(Explain, ReportsNoPatternIfNoneIsClear) {
   const Damaged d({64, 96});
   Random random(9);
-  const Comparison c =
+  const records::Comparison c =
       d.By([&](double t, int64_t) { return random.Below(3) ? t : Normal(random); });
   EXPECT_EQ(c.pattern, "") << c.message;
   EXPECT_THAT(c.message, testing::EndsWith(")"));

@@ -13,7 +13,7 @@
 namespace cupel::judge {
 namespace {
 
-using engine::LaunchCounters;
+using records::LaunchCounters;
 
 std::string BaseName(const std::string& path) {
   return std::filesystem::path(path).filename().string();

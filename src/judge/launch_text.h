@@ -36,7 +36,7 @@ std::string Percent(double share);
 /// One line, and a second that quotes the source if it is known.
 std::string RemarkText(const Remark& remark, const SourceText& source);
 /// Whole lines about a launch on `device`.
-std::string LaunchText(const engine::LaunchCounters& launch, const device::Description& device,
+std::string LaunchText(const records::LaunchCounters& launch, const device::Description& device,
                        const SourceText& source);
 
 }  // namespace cupel::judge

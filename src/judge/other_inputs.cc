@@ -36,14 +36,14 @@ std::string Noun(Distribution distribution) {
   }
 }
 
-bool DropsNan(const Comparison& wrong) {
+bool DropsNan(const records::Comparison& wrong) {
   return std::any_of(wrong.first_wrong.begin(), wrong.first_wrong.end(), [](const auto& element) {
     return std::isnan(element.wanted) && !std::isnan(element.got);
   });
 }
 
 /// What wrong numbers on these inputs say about the kernel.
-std::string WrongText(Distribution distribution, const Comparison& wrong) {
+std::string WrongText(Distribution distribution, const records::Comparison& wrong) {
   if (distribution == Distribution::kHugeOffset && wrong.code == "wrong_result") {
     return "loses accuracy when the mean is 1000 times the deviation";
   }
@@ -60,29 +60,8 @@ std::string Joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Json ToJson(const UsedCase& used) {
-  Json json = {{"kind", used.kind}, {"seed", std::to_string(used.seed)}};
-  if (!used.at.empty()) json["at"] = used.at;
-  return json;
-}
-
-Json ToJson(const OtherInputs& inputs) {
-  Json json = {{"at", inputs.at}, {"tried", inputs.tried}};
-  Json& not_tried = json["not_tried"] = Json::array();
-  for (const auto& [kind, why] : inputs.not_tried)
-    not_tried.push_back({{"kind", kind}, {"why", why}});
-  Json& limits = json["limits"] = Json::array();
-  for (const Limit& limit : inputs.limits) {
-    limits.push_back({{"kind", limit.kind},
-                      {"code", limit.code},
-                      {"message", limit.message},
-                      {"detail", limit.detail}});
-  }
-  return json;
-}
-
-Limit LimitOf(Distribution distribution, const Failure& failure) {
-  Limit limit{std::string(Name(distribution)), failure.code, "", failure.message};
+records::Limit LimitOf(Distribution distribution, const Failure& failure) {
+  records::Limit limit{std::string(Name(distribution)), failure.code, "", failure.message};
   if (failure.refused) {
     limit.message = "refuses " + Noun(distribution);
   } else if (failure.wrong != nullptr) {
@@ -93,7 +72,8 @@ Limit LimitOf(Distribution distribution, const Failure& failure) {
   return limit;
 }
 
-std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings) {
+std::vector<std::string> OtherInputsTexts(
+    const std::vector<const records::OtherInputs*>& settings) {
   std::vector<std::string> texts;
   // Kinds that passed at the same number of settings share a text.
   std::vector<std::pair<std::string, size_t>> judged;
@@ -102,10 +82,11 @@ std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>&
   for (const Distribution kind : task::OtherInputs()) {
     const std::string name(Name(kind));
     size_t tried = 0;
-    for (const OtherInputs* inputs : settings) {
+    for (const records::OtherInputs* inputs : settings) {
       const auto& limits = inputs->limits;
-      const bool limited = std::any_of(limits.begin(), limits.end(),
-                                       [&](const Limit& limit) { return limit.kind == name; });
+      const bool limited =
+          std::any_of(limits.begin(), limits.end(),
+                      [&](const records::Limit& limit) { return limit.kind == name; });
       tried += !limited && std::count(inputs->tried.begin(), inputs->tried.end(), name) > 0;
       for (const auto& [what, why] : inputs->not_tried) {
         if (what != name) continue;
@@ -118,8 +99,9 @@ std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>&
   }
   std::map<size_t, std::vector<std::string>, std::greater<>> by_count;
   for (const auto& [name, count] : judged) by_count[count].push_back(name);
-  const bool smaller = std::any_of(settings.begin(), settings.end(),
-                                   [](const OtherInputs* inputs) { return !inputs->at.empty(); });
+  const bool smaller =
+      std::any_of(settings.begin(), settings.end(),
+                  [](const records::OtherInputs* inputs) { return !inputs->at.empty(); });
   texts.reserve(texts.size() + by_count.size());
   for (const auto& [count, names] : by_count) {
     texts.push_back(fmt::format("correct on other inputs, tried at {} of {} setting{}{}: {}", count,

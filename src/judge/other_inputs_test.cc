@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "judge/verdict.h"
+#include "records/json.h"
 
 namespace cupel::judge {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(OtherInputs, LimitTextsDescribeTheFailure) {
-  Comparison wrong;
+  records::Comparison wrong;
   wrong.code = "wrong_result";
   wrong.first_wrong.push_back({{0}, 0.0, NAN});
   const auto of = [&](Distribution kind) {
@@ -35,13 +36,13 @@ TEST(OtherInputs, LimitTextsDescribeTheFailure) {
               HasSubstr("fails (misaligned) on tensors that begin one element after"));
 }
 
-Verdict TwoSettings() {
-  Verdict verdict;
+records::Verdict TwoSettings() {
+  records::Verdict verdict;
   for (const char* id : {"single-0", "multi-0"}) {
-    SettingReport setting;
+    records::SettingReport setting;
     setting.id = id;
-    setting.status = "passed";
-    TrialReport usual, extremes;
+    setting.status = records::SettingStatus::kPassed;
+    records::TrialReport usual, extremes;
     usual.ok = extremes.ok = true;
     extremes.kind = "extremes";
     setting.trials = {usual, extremes};
@@ -55,10 +56,10 @@ Verdict TwoSettings() {
 }
 
 TEST(OtherInputs, LimitsAreNotesAndDoNotReject) {
-  const Verdict verdict = Decide(TwoSettings());
-  EXPECT_EQ(verdict.decision, Decision::kAccepted);
+  const records::Verdict verdict = Decide(TwoSettings());
+  EXPECT_EQ(verdict.decision, records::Decision::kAccepted);
   EXPECT_THAT(verdict.notes, Contains("limit: drops NaN (single-0, multi-0)"));
-  const Json json = ToJson(verdict);
+  const Json json = records::ToJson(verdict);
   ASSERT_EQ(json["limits"].size(), 1u);
   EXPECT_EQ(json["limits"][0]["settings"], Json::array({"single-0", "multi-0"}));
   const Json& setting = json["settings"][0];
@@ -69,19 +70,19 @@ TEST(OtherInputs, LimitsAreNotesAndDoNotReject) {
 }
 
 TEST(OtherInputs, RejectsWrongTrialAndNamesItsKind) {
-  Verdict verdict = TwoSettings();
-  TrialReport& trial = verdict.settings[1].trials[1];
+  records::Verdict verdict = TwoSettings();
+  records::TrialReport& trial = verdict.settings[1].trials[1];
   trial.ok = false;
   trial.outputs.resize(1);
   trial.outputs[0].code = "not_finite";
   verdict = Decide(std::move(verdict));
-  EXPECT_EQ(verdict.decision, Decision::kRejected);
+  EXPECT_EQ(verdict.decision, records::Decision::kRejected);
   ASSERT_EQ(verdict.reasons.size(), 1u);
   EXPECT_EQ(verdict.reasons[0].where, "multi-0 trial 1 (extremes) output 0");
 }
 
 TEST(OtherInputs, TextsCountSettingsAndOmitLimits) {
-  const Verdict verdict = TwoSettings();
+  const records::Verdict verdict = TwoSettings();
   EXPECT_THAT(
       OtherInputsTexts({&verdict.settings[0].other_inputs, &verdict.settings[1].other_inputs}),
       ElementsAre("correct on other inputs, tried at 2 of 2 settings: extremes",

@@ -1,37 +1,25 @@
-// The record of a verdict as evidence: its digest, the parts that `cupel verify` needs to judge
-// again, and the differences from a second verdict. Records come from outside, so everything in
+// The record of a verdict as evidence: what `cupel verify` needs to judge again, and the
+// differences from a second verdict. Records come from outside, so everything in
 // them is checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
-#include "judge/other_inputs.h"
-#include "judge/provenance.h"
+#include "base/result.h"
+#include "records/verdict.h"
 
 namespace cupel::judge {
-
-/// SHA-256 over everything except "timing", "digest" and "signatures", as compact JSON with sorted
-/// keys.
-std::string RecordDigest(const Json& record);
-
-/// Adds the member "digest".
-void AddDigest(Json& record);
 
 /// A record that was read and checked.
 struct Record {
   Json json;
-  std::string digest, computed_digest;  // as recorded, and as computed from the record
-  bool is_canonical = false;            // written as cupel writes it, byte for byte
-  std::string verdict, task, direction, kernel, source_hash, task_hash, seed_origin;
-  std::string cupel_version, toolkit, torch_version;
-  uint64_t seed = 0;
-  Provenance provenance;                               // without sandbox and environment
-  std::map<std::string, std::vector<UsedCase>> cases;  // by setting
+  records::Verdict verdict;
+  std::string computed_digest;  // from the record
+  bool is_canonical = false;    // written as cupel writes it, byte for byte
 };
 
 /// `what` names the text in messages.

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "judge/verdict.h"
+#include "records/digest.h"
+#include "records/json.h"
 
 namespace cupel::judge {
 namespace {
@@ -13,24 +15,22 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A verdict with one trial, like those of `cupel check`.
-Verdict Made() {
-  Verdict verdict;
+records::Verdict Made() {
+  records::Verdict verdict;
   verdict.task = "linear";
-  verdict.direction = "forward";
   verdict.kernel_path = "k.cu";
   verdict.device = "emu (h100)";
   verdict.seed = ~uint64_t{0};
-  verdict.seed_origin = "entropy";
   verdict.trials = 1;
   verdict.total_seconds = 0.5;
-  SettingReport setting;
+  records::SettingReport setting;
   setting.id = "single-0";
-  setting.status = "passed";
-  Comparison comparison;
+  setting.status = records::SettingStatus::kPassed;
+  records::Comparison comparison;
   comparison.ok = true;
   comparison.rms_error = 1.0 / 3;
   comparison.rms_limit = comparison.max_limit = 1;
-  setting.trials.push_back({7, true, {comparison}, {}});
+  setting.trials.push_back({7, true, {comparison}});
   setting.cases = {{"usual", 7, ""}};
   verdict.settings.push_back(setting);
   verdict.provenance.asked.trials = 1;
@@ -41,45 +41,45 @@ Verdict Made() {
 std::string Text(const Json& json) { return DumpJson(json, 2) + "\n"; }
 
 TEST(Record, ReadsWhatWasWritten) {
-  const auto record = ReadRecord(Text(ToJson(Decide(Made()))), "r.json");
+  const auto record = ReadRecord(Text(records::ToJson(Decide(Made()))), "r.json");
   ASSERT_TRUE(record) << record.error().ToString();
-  EXPECT_EQ(record->digest, record->computed_digest);
+  EXPECT_EQ(record->verdict.digest, record->computed_digest);
   EXPECT_TRUE(record->is_canonical);
-  EXPECT_EQ(record->verdict, "accepted");
-  EXPECT_EQ(record->seed, ~uint64_t{0});
-  ASSERT_EQ(record->cases.size(), 1u);
-  EXPECT_EQ(record->cases.at("single-0")[0].seed, 7u);
+  EXPECT_TRUE(record->verdict.accepted());
+  EXPECT_EQ(record->verdict.seed, ~uint64_t{0});
+  ASSERT_EQ(record->verdict.settings.size(), 1u);
+  EXPECT_EQ(record->verdict.settings[0].cases[0].seed, 7u);
 }
 
 TEST(Record, DigestIgnoresTimesAndSignatures) {
-  Json json = ToJson(Decide(Made()));
+  Json json = records::ToJson(Decide(Made()));
   const std::string digest = json["digest"];
   json["timing"]["total_seconds"] = 99;
   json["signatures"] = Json::array({"a signature"});
-  EXPECT_EQ(RecordDigest(json), digest);
-  Verdict other = Made();
+  EXPECT_EQ(records::DigestOf(json), digest);
+  records::Verdict other = Made();
   other.total_seconds = 3;
-  EXPECT_EQ(ToJson(Decide(other))["digest"], digest);
+  EXPECT_EQ(records::ToJson(Decide(other))["digest"], digest);
 }
 
 TEST(Record, DetectsEdits) {
-  const Json made = ToJson(Decide(Made()));
+  const Json made = records::ToJson(Decide(Made()));
   for (const auto& [member, value] : made.items()) {
     if (member == "timing" || member == "digest" || member == "schema") continue;
     Json edited = made;
     edited[member] = value.is_string() ? Json("x") : Json();
-    EXPECT_NE(RecordDigest(edited), made["digest"]) << member;
+    EXPECT_NE(records::DigestOf(edited), made["digest"]) << member;
   }
   Json edited = made;
   edited["settings"][0]["trials"][0]["outputs"][0]["rms_error"] = 0.25;
-  EXPECT_NE(RecordDigest(edited), made["digest"]);
+  EXPECT_NE(records::DigestOf(edited), made["digest"]);
   const auto read = ReadRecord(Text(edited), "r.json");
   ASSERT_TRUE(read);
-  EXPECT_NE(read->digest, read->computed_digest);
+  EXPECT_NE(read->verdict.digest, read->computed_digest);
   // The same members in another order or form: the digest matches, the form does not.
   const auto written = ReadRecord(DumpJson(made, 3), "r.json");
   ASSERT_TRUE(written);
-  EXPECT_EQ(written->digest, written->computed_digest);
+  EXPECT_EQ(written->verdict.digest, written->computed_digest);
   EXPECT_FALSE(written->is_canonical);
   // On one line, as in a suite's store and as sqlite3 prints it.
   for (const char* end : {"", "\n"}) {
@@ -96,25 +96,20 @@ TEST(Record, RejectsInvalidRecords) {
     ASSERT_FALSE(record) << text;
     EXPECT_THAT(record.error().message, HasSubstr("r.json"));
   }
-  const Json made = ToJson(Decide(Made()));
+  const Json made = records::ToJson(Decide(Made()));
   for (const auto& [member, value] : made.items()) {
     Json broken = made;
     broken.erase(member);
-    const bool optional = member == "timing" || member == "flags" || member == "resources" ||
-                          member == "device" || member == "trials" || member == "image_key" ||
-                          member == "sandbox" || member == "environment" || member == "limits" ||
-                          member == "declared";
+    const bool optional = member == "timing" || member == "limits" || member == "declared";
     EXPECT_EQ(ReadRecord(Text(broken), "r.json").has_value(), optional) << member;
-    if (optional) continue;
+    if (member == "limits") continue;  // follows from the settings
     broken[member] = Json::array({Json::object()});
-    if (!value.is_array() || member == "settings") {
-      EXPECT_FALSE(ReadRecord(Text(broken), "r.json")) << member;
-    }
+    EXPECT_FALSE(ReadRecord(Text(broken), "r.json")) << member;
   }
 }
 
 TEST(Record, IsValidWhileItsBasisIsUnchanged) {
-  Verdict made = Made();
+  records::Verdict made = Made();
   made.image_key = "key";
   made.torch_version = "2.11";
   made.provenance.program_hash = "program";
@@ -123,7 +118,7 @@ TEST(Record, IsValidWhileItsBasisIsUnchanged) {
   made.provenance.ptx_hash = "ptx";
   made.provenance.cubin_hash = "cubin";  // contains the path of the compilation
   const Basis basis{"key", "ptx", "program", "shim", "oracle", "emu (h100)", "2.11"};
-  const Json record = ToJson(Decide(made));
+  const Json record = records::ToJson(Decide(made));
   EXPECT_TRUE(IsStillValid(record, basis));
   for (const auto member : {&Basis::image_key, &Basis::ptx_hash, &Basis::program_hash,
                             &Basis::shim_hash, &Basis::oracle_hash, &Basis::device}) {
@@ -138,11 +133,12 @@ TEST(Record, IsValidWhileItsBasisIsUnchanged) {
   EXPECT_FALSE(IsStillValid(record, now));
   now.torch_version = "";
   EXPECT_TRUE(IsStillValid(record, now));
-  Verdict nothing = made;  // nothing was built
+  records::Verdict nothing = made;  // nothing was built
   nothing.provenance.ptx_hash = now.ptx_hash = "";
-  EXPECT_FALSE(IsStillValid(ToJson(Decide(nothing)), now));
+  EXPECT_FALSE(IsStillValid(records::ToJson(Decide(nothing)), now));
   made.settings[0].trials[0].ok = made.settings[0].trials[0].outputs[0].ok = false;
-  EXPECT_FALSE(IsStillValid(ToJson(Decide(made)), basis)) << "only accepted kernels are timed";
+  EXPECT_FALSE(IsStillValid(records::ToJson(Decide(made)), basis))
+      << "only accepted kernels are timed";
   Json edited = record;
   edited["task"] = "another";
   EXPECT_FALSE(IsStillValid(edited, basis));
@@ -150,20 +146,20 @@ TEST(Record, IsValidWhileItsBasisIsUnchanged) {
 }
 
 TEST(CompareRecords, ReportsDifferingNumbers) {
-  const Json then = ToJson(Decide(Made()));
-  Verdict other = Made();
+  const Json then = records::ToJson(Decide(Made()));
+  records::Verdict other = Made();
   other.total_seconds = 7;
   other.provenance.host = "elsewhere";
   other.kernel_path = "other/place.cu";
-  EXPECT_THAT(CompareRecords(then, ToJson(Decide(other)), true), IsEmpty());
+  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), true), IsEmpty());
   other.settings[0].trials[0].outputs[0].rms_error = 0.333333333333333;
-  const auto found = CompareRecords(then, ToJson(Decide(other)), true);
+  const auto found = CompareRecords(then, records::ToJson(Decide(other)), true);
   ASSERT_FALSE(found.empty());
   EXPECT_THAT(found[0].where, HasSubstr("settings[0]."));
   // On a GPU the order of atomics may change the last bits, but not the decision.
-  EXPECT_THAT(CompareRecords(then, ToJson(Decide(other)), false), IsEmpty());
+  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), false), IsEmpty());
   other.settings[0].trials[0].outputs[0].rms_limit = 2;
-  EXPECT_FALSE(CompareRecords(then, ToJson(Decide(other)), false).empty());
+  EXPECT_FALSE(CompareRecords(then, records::ToJson(Decide(other)), false).empty());
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 namespace cupel::judge {
 namespace {
 
-using engine::InstructionClass;
-using engine::LaunchCounters;
-using engine::LineCounters;
-using engine::WorkCounts;
+using records::InstructionClass;
+using records::LaunchCounters;
+using records::LineCounters;
+using records::WorkCounts;
 
 double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -34,7 +34,7 @@ double Pressure(const LaunchCounters& launch, std::initializer_list<const char*>
 }
 
 std::string StrideText(int64_t stride) {
-  if (stride == engine::kIrregular) return "lanes' addresses follow no pattern";
+  if (stride == records::kIrregular) return "lanes' addresses follow no pattern";
   if (stride == 0) return "lanes access the same few bytes";
   return fmt::format("lanes are {} bytes apart", std::abs(stride));
 }

@@ -26,9 +26,9 @@ struct BoundText {
 BoundText Describe(const std::string& bound);
 
 /// The lines that do most of the slowest bound's work: at most three.
-std::vector<Remark> FindBottleneckLines(const engine::LaunchCounters& launch);
+std::vector<Remark> FindBottleneckLines(const records::LaunchCounters& launch);
 
 /// What wastes work, most expensive first; at most `most` remarks.
-std::vector<Remark> Wastes(const engine::LaunchCounters& launch, size_t most = 8);
+std::vector<Remark> Wastes(const records::LaunchCounters& launch, size_t most = 8);
 
 }  // namespace cupel::judge

@@ -11,8 +11,8 @@ namespace cupel::judge {
 namespace {
 
 /// A launch limited by `bound`, in which one line does all the work.
-engine::LaunchCounters Launch(const std::string& bound) {
-  engine::LaunchCounters launch;
+records::LaunchCounters Launch(const std::string& bound) {
+  records::LaunchCounters launch;
   launch.kernel = "void work<64>(float*)";
   launch.grid = {100, 1, 1};
   launch.block = {256, 1, 1};
@@ -22,7 +22,7 @@ engine::LaunchCounters Launch(const std::string& bound) {
   launch.estimated_us = 10.5;
   launch.limited_by = "registers";
   launch.blocks_counted = 100;
-  engine::LineCounters line;
+  records::LineCounters line;
   line.file = "/somewhere/kernel.cu";
   line.line = 2;
   line.work.warp_instructions = launch.warp_instructions;
@@ -41,7 +41,7 @@ const Remark* Find(const std::vector<Remark>& remarks, const std::string& code) 
 TEST(Remarks, EvenLaunchHasNoWaste) { EXPECT_TRUE(Wastes(Launch("issue")).empty()); }
 
 TEST(Remarks, UnusedSectorsReportLaneStride) {
-  engine::LaunchCounters launch = Launch("dram");
+  records::LaunchCounters launch = Launch("dram");
   launch.lines[0].work.load_sectors = launch.work.load_sectors = 3200;
   launch.lines[0].work.touched_bytes = launch.work.touched_bytes = 3200 * 4;
   launch.lines[0].lane_stride = 128;
@@ -55,14 +55,14 @@ TEST(Remarks, UnusedSectorsReportLaneStride) {
 }
 
 TEST(Remarks, IgnoresWasteThatDoesNotLimitSpeed) {
-  engine::LaunchCounters launch = Launch("fp32");
+  records::LaunchCounters launch = Launch("fp32");
   launch.lines[0].work.load_sectors = launch.work.load_sectors = 32;
   launch.lines[0].work.touched_bytes = launch.work.touched_bytes = 128;
   EXPECT_EQ(Find(Wastes(launch), "unused_sectors"), nullptr);
 }
 
 TEST(Remarks, BankConflictsReportWays) {
-  engine::LaunchCounters launch = Launch("shared");
+  records::LaunchCounters launch = Launch("shared");
   launch.lines[0].work.shared_wavefronts = launch.work.shared_wavefronts = 800;
   launch.lines[0].work.shared_ideal_wavefronts = launch.work.shared_ideal_wavefronts = 100;
   const std::vector<Remark> wastes = Wastes(launch);
@@ -73,7 +73,7 @@ TEST(Remarks, BankConflictsReportWays) {
 }
 
 TEST(Remarks, ReportsIdleLanesAtomicsAndImbalance) {
-  engine::LaunchCounters launch = Launch("issue");
+  records::LaunchCounters launch = Launch("issue");
   launch.bounds.insert(launch.bounds.begin() + 1, {"atomics", 9.0});
   launch.lines[0].work.lane_instructions = 12 * launch.warp_instructions;
   launch.lines[0].work.atomic_requests = launch.work.atomic_requests = 10;

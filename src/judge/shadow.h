@@ -28,7 +28,7 @@ struct ShadowComparison {
   double largest = 0;          // |shadow - truth| over elements without a reset
   std::vector<int64_t> first;  // index of the first element that disagrees
   double first_shadow = 0, first_truth = 0;
-  std::vector<engine::ShadowCause> causes;  // of resets and doubts
+  std::vector<records::ShadowCause> causes;  // of resets and doubts
   /// The kernel's own rounding: RMS and largest |value - shadow|, as a share of the scale.
   double own_rms = 0, own_max = 0;
   /// True if `own_rms` is far above what float32 arithmetic causes in this task.

@@ -151,14 +151,14 @@ TEST(Shadow, IntegersMustAgreeAcrossOrders) {
 
 TEST(Established, TextsSayWhatIsAndIsNotEstablished) {
   ShadowFixture f;
-  Established all;
+  records::Established all;
   all.tolerance_inputs = 5;
   all.shadow_inputs = 2;
   all.tiny_inputs = 1;
   all.exact_inputs = 1;
   all.schedules = 2;
-  all.Add(0, "y", f.Judge());
-  all.Add(0, "y", f.Judge());
+  Add(all, 0, "y", f.Judge());
+  Add(all, 0, "y", f.Judge());
   EXPECT_THAT(EstablishedTexts({&all}),
               ElementsAre(testing::AllOf(
                   HasSubstr("y: within tolerance on 5 inputs"),
@@ -166,10 +166,10 @@ TEST(Established, TextsSayWhatIsAndIsNotEstablished) {
                   HasSubstr("bit-equal on 1 input of small integers"),
                   HasSubstr("same result in 2 other orders"))));
   f.got.shadow_state[9] = engine::kShadowReset;
-  Established none;
+  records::Established none;
   none.tolerance_inputs = none.shadow_inputs = 1;
   none.exact_note = "it is not";
-  none.Add(0, "y", f.Judge());
+  Add(none, 0, "y", f.Judge());
   EXPECT_THAT(EstablishedTexts({&none}),
               ElementsAre(testing::AllOf(HasSubstr("not established on 1 input: 0.1 %"),
                                          HasSubstr("no exact trial: it is not"),
@@ -184,7 +184,7 @@ TEST(Established, CompareExactlyIsBitForBit) {
   want.truth = TensorOf(truth, {3}, DType::kF64);
   EXPECT_TRUE(CompareExactly(TensorOf(got, {3}, DType::kF32), want).ok);
   got[1] = std::nextafter(-2.0F, 0.0F);
-  const Comparison c = CompareExactly(TensorOf(got, {3}, DType::kF32), want);
+  const records::Comparison c = CompareExactly(TensorOf(got, {3}, DType::kF32), want);
   EXPECT_FALSE(c.ok);
   EXPECT_EQ(c.code, "not_exact");
   EXPECT_THAT(c.first_wrong[0].index, ElementsAre(1));

@@ -70,7 +70,7 @@ void ExpectVerdict(const char* name, const Operation& op, const Kernel& kernel, 
     want.shape = op.shape;
     want.truth = TensorOf(truth, op.shape, DType::kF64);
     want.error_scale = scale;
-    const Comparison c = Compare(TensorOf(got, op.shape, DType::kF32), want);
+    const records::Comparison c = Compare(TensorOf(got, op.shape, DType::kF32), want);
     rms = std::max(rms, c.rms_error / c.rms_limit);
     largest = std::max(largest, c.max_error / c.max_limit);
     EXPECT_EQ(c.ok, accept) << name << ": " << c.message;

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "base/demangle.h"
+#include "judge/established.h"
+#include "judge/other_inputs.h"
 #include "term/table.h"
 
 namespace cupel::judge {
@@ -74,59 +76,61 @@ std::string KernelName(const std::string& mangled) {
   return Safe(text);
 }
 
-const Comparison* Worst(const SettingReport& setting) {
-  const Comparison* worst = nullptr;
-  const auto rank = [](const Comparison& c) { return c.ok ? c.Severity() : 1e300 + c.Severity(); };
-  for (const TrialReport& trial : setting.trials) {
-    for (const Comparison& c : trial.outputs) {
+const records::Comparison* Worst(const records::SettingReport& setting) {
+  const records::Comparison* worst = nullptr;
+  const auto rank = [](const records::Comparison& c) {
+    return c.ok ? c.Severity() : 1e300 + c.Severity();
+  };
+  for (const records::TrialReport& trial : setting.trials) {
+    for (const records::Comparison& c : trial.outputs) {
       if (worst == nullptr || !(rank(c) <= rank(*worst))) worst = &c;
     }
   }
   return worst;
 }
 
-size_t RightTrials(const SettingReport& setting) {
-  return static_cast<size_t>(
-      std::count_if(setting.trials.begin(), setting.trials.end(), [](const TrialReport& trial) {
+size_t RightTrials(const records::SettingReport& setting) {
+  return static_cast<size_t>(std::count_if(
+      setting.trials.begin(), setting.trials.end(), [](const records::TrialReport& trial) {
         return trial.ok && std::all_of(trial.outputs.begin(), trial.outputs.end(),
-                                       [](const Comparison& c) { return c.ok; });
+                                       [](const records::Comparison& c) { return c.ok; });
       }));
 }
 
 /// The comparison that a reason is about; null if it is about none.
-const Comparison* Find(const Verdict& verdict, const ReasonPlace& at) {
+const records::Comparison* Find(const records::Verdict& verdict, const records::ReasonPlace& at) {
   if (!at.trial || !at.output) return nullptr;
-  for (const SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     if (setting.id != at.setting || *at.trial >= setting.trials.size()) continue;
-    const std::vector<Comparison>& outputs = setting.trials[*at.trial].outputs;
+    const std::vector<records::Comparison>& outputs = setting.trials[*at.trial].outputs;
     return *at.output < outputs.size() ? &outputs[*at.output] : nullptr;
   }
   return nullptr;
 }
 
-std::string Headline(const Verdict& v, const TextOptions& options) {
-  std::string word = Name(v.decision);
+std::string Headline(const records::Verdict& v, const TextOptions& options) {
+  std::string word(records::Name(v.decision));
   std::transform(word.begin(), word.end(), word.begin(),
                  [](char c) { return static_cast<char>(std::toupper(c)); });
-  const char* colour = v.decision == Decision::kAccepted ? "\x1b[1;32m" : "\x1b[1;31m";
+  const char* colour = v.decision == records::Decision::kAccepted ? "\x1b[1;32m" : "\x1b[1;31m";
   if (options.colour) word = colour + word + "\x1b[0m";
   const std::string kernel = std::filesystem::path(v.kernel_path).filename().string();
   return fmt::format("{}: {} for {} {} on {}\n", word, Safe(kernel), Safe(v.task),
-                     Safe(v.direction), Safe(v.device));
+                     task::Name(v.direction), Safe(v.device));
 }
 
-std::string Reasons(const Verdict& v, const TextOptions& options) {
+std::string Reasons(const records::Verdict& v, const TextOptions& options) {
   std::string out;
   int number = 0;
-  for (const Reason& reason : v.reasons) {
+  for (const records::Reason& reason : v.reasons) {
     const std::string where = reason.where.empty() ? "" : " at " + Safe(reason.where);
     out += fmt::format("  {}. {}{}\n", ++number, Safe(reason.code), where);
     if (!reason.message.empty()) {
       out += Wrap(Safe(reason.Text()), options.width, "     ", "     ");
     }
-    const Comparison* c = Find(v, reason.at);
+    const records::Comparison* c = Find(v, reason.at);
     if (c == nullptr) continue;
-    for (const WrongElement& wrong : c->first_wrong) {
+    for (const records::WrongElement& wrong : c->first_wrong) {
       out += fmt::format("       [{}]: got {:.9g}, wanted {:.9g}\n", fmt::join(wrong.index, ", "),
                          wrong.got, wrong.wanted);
     }
@@ -134,15 +138,15 @@ std::string Reasons(const Verdict& v, const TextOptions& options) {
   return out;
 }
 
-std::string Settings(const Verdict& v) {
+std::string Settings(const records::Verdict& v) {
   if (v.settings.empty()) return "";
   term::Table table({{"setting"}, {"status"}, {"correct"}, {"of limit"}, {"estimate"}, {"shapes"}});
   for (size_t i = 0; i < std::min(kMaxSettings, v.settings.size()); ++i) {
-    const SettingReport& s = v.settings[i];
-    const Comparison* worst = Worst(s);
+    const records::SettingReport& s = v.settings[i];
+    const records::Comparison* worst = Worst(s);
     const bool ran = s.counters.estimated_us > 0;
     std::string about = s.note.empty() ? s.description : s.description + ": " + s.note;
-    table.Add({Safe(s.id), Safe(s.status),
+    table.Add({Safe(s.id), std::string(records::Name(s.status)),
                s.trials.empty() ? "-" : fmt::format("{}/{}", RightTrials(s), s.trials.size()),
                worst == nullptr ? "-" : ErrorShare(*worst),
                ran ? fmt::format("{:.4g} us", s.counters.estimated_us) : "-", Safe(about)});
@@ -154,7 +158,7 @@ std::string Settings(const Verdict& v) {
   return out;
 }
 
-std::string Resources(const Verdict& v) {
+std::string Resources(const records::Verdict& v) {
   std::string out;
   for (size_t i = 0; i < std::min(kMaxKernels, v.resources.size()); ++i) {
     const build::KernelResources& r = v.resources[i];
@@ -172,15 +176,15 @@ std::string Resources(const Verdict& v) {
 }
 
 /// One line: how much was tried, and how close to the limit the largest error is.
-std::string Summary(const Verdict& v, const TextOptions& options) {
+std::string Summary(const records::Verdict& v, const TextOptions& options) {
   size_t passed = 0, trials = 0, usual = 0;
-  const SettingReport* closest = nullptr;
-  for (const SettingReport& s : v.settings) {
+  const records::SettingReport* closest = nullptr;
+  for (const records::SettingReport& s : v.settings) {
     trials += s.trials.size();
     usual += static_cast<size_t>(std::count_if(s.trials.begin(), s.trials.end(),
-                                               [](const auto& t) { return t.kind.empty(); }));
-    passed += s.status == "passed";
-    const Comparison* worst = Worst(s);
+                                               [](const auto& t) { return t.is_usual(); }));
+    passed += s.status == records::SettingStatus::kPassed;
+    const records::Comparison* worst = Worst(s);
     if (worst == nullptr) continue;
     if (closest == nullptr || worst->Severity() > Worst(*closest)->Severity()) closest = &s;
   }
@@ -198,11 +202,11 @@ std::string Summary(const Verdict& v, const TextOptions& options) {
 }
 
 /// For each output, what was established beyond the tolerance.
-std::string EstablishedLines(const Verdict& v, const TextOptions& options) {
-  std::vector<const Established*> settings;
-  std::vector<const OtherInputs*> inputs;
-  for (const SettingReport& setting : v.settings) {
-    if (setting.status != "passed") continue;
+std::string EstablishedLines(const records::Verdict& v, const TextOptions& options) {
+  std::vector<const records::Established*> settings;
+  std::vector<const records::OtherInputs*> inputs;
+  for (const records::SettingReport& setting : v.settings) {
+    if (setting.status != records::SettingStatus::kPassed) continue;
     settings.push_back(&setting.established);
     inputs.push_back(&setting.other_inputs);
   }
@@ -216,14 +220,14 @@ std::string EstablishedLines(const Verdict& v, const TextOptions& options) {
   return out;
 }
 
-std::string Times(const Verdict& v, const TextOptions& options) {
-  for (const SettingReport& s : v.settings) {
-    if (s.status != "passed" || !(s.counters.estimated_us > 0)) continue;
+std::string Times(const records::Verdict& v, const TextOptions& options) {
+  for (const records::SettingReport& s : v.settings) {
+    if (s.status != records::SettingStatus::kPassed || !(s.counters.estimated_us > 0)) continue;
     const std::string text = fmt::format(
         "estimated {:.4g} us per call at {} in {} (an estimate from counted work, not a "
         "measurement); host code {:.3g} us per call",
         s.counters.estimated_us, Safe(s.id), Plural(s.counters.launches.size(), "launch"),
-        s.host_us);
+        s.seconds.host_us);
     return Wrap(text, options.width, "  ", "  ");
   }
   return "";
@@ -231,7 +235,7 @@ std::string Times(const Verdict& v, const TextOptions& options) {
 
 }  // namespace
 
-std::string ErrorShare(const Comparison& c) {
+std::string ErrorShare(const records::Comparison& c) {
   if (!c.ok && (c.code == "wrong_shape" || c.code == "wrong_dtype" || c.code == "wrong_return")) {
     return "-";
   }
@@ -243,11 +247,11 @@ std::string ErrorShare(const Comparison& c) {
   return fmt::format("{:.2g} %", 100 * share);
 }
 
-std::string VerdictText(const Verdict& v, const TextOptions& options) {
+std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
   std::string out = Headline(v, options);
   if (!v.declared.empty()) out += Wrap(Safe(v.declared), options.width, "  ", "  ");
   out += Reasons(v, options);
-  const bool accepted = v.decision == Decision::kAccepted;
+  const bool accepted = v.decision == records::Decision::kAccepted;
   if (accepted) out += Summary(v, options) + EstablishedLines(v, options) + Times(v, options);
   if (!accepted || options.details) out += Settings(v);
   out += Resources(v);
@@ -256,7 +260,8 @@ std::string VerdictText(const Verdict& v, const TextOptions& options) {
   for (const std::string& what : v.not_checked) {
     out += Wrap("not checked: " + Safe(what), options.width, "  note: ", "    ");
   }
-  if (v.seed_origin == "user") out += fmt::format("  repeatable: --seed {}\n", v.seed);
+  if (v.seed_origin == records::SeedOrigin::kUser)
+    out += fmt::format("  repeatable: --seed {}\n", v.seed);
   return out;
 }
 

@@ -16,9 +16,9 @@ struct TextOptions {
 };
 
 /// Whole lines. Makes text from outside printable, so that it cannot control the terminal.
-std::string VerdictText(const Verdict& verdict, const TextOptions& options = {});
+std::string VerdictText(const records::Verdict& verdict, const TextOptions& options = {});
 
 /// The error as a share of the limit: "4.2 %", "250 x" from ten times on, "exact", "not finite".
-std::string ErrorShare(const Comparison& comparison);
+std::string ErrorShare(const records::Comparison& comparison);
 
 }  // namespace cupel::judge

@@ -13,16 +13,16 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Comparison RightText() {
-  Comparison c;
+records::Comparison RightText() {
+  records::Comparison c;
   c.ok = true;
   c.rms_error = 0.042;
   c.rms_limit = c.max_limit = 1;
   return c;
 }
 
-Comparison WrongText() {
-  Comparison c;
+records::Comparison WrongText() {
+  records::Comparison c;
   c.code = "wrong_result";
   c.message = "96 of 8192 elements are wrong, the largest error is 3.1 (limit 0.0012)";
   c.rms_error = c.max_error = 2500;
@@ -31,20 +31,19 @@ Comparison WrongText() {
   return c;
 }
 
-Verdict Make(std::vector<Comparison> trials) {
-  Verdict v;
+records::Verdict Make(std::vector<records::Comparison> trials) {
+  records::Verdict v;
   v.kernel_path = "/home/me/kernel.cu";
   v.task = "mnist_linear";
-  v.direction = "forward";
   v.device = "emu (h100)";
   v.seed = 42;
-  SettingReport s;
+  records::SettingReport s;
   s.id = "single-0";
-  s.status = "passed";
+  s.status = records::SettingStatus::kPassed;
   s.description = "batch_size=64";
   s.counters.estimated_us = 11.25;
   s.counters.launches.resize(2);
-  for (Comparison& c : trials) s.trials.push_back({1, c.ok, {c}, {}});
+  for (records::Comparison& c : trials) s.trials.push_back({1, c.ok, {c}});
   v.settings = {s};
   v.resources = {{"_Z6kernelILi64EEvPKfPfi", 38, 4096, 0, 0, 0, 0}};
   return Decide(std::move(v));
@@ -71,7 +70,7 @@ TEST(VerdictText, ListsReasonsElementsAndSettings) {
 }
 
 TEST(VerdictText, RemovesControlCharactersAndWraps) {
-  Verdict v = Make({WrongText()});
+  records::Verdict v = Make({WrongText()});
   v.reasons[0].message =
       "evil \x1b[2J\r \xc2\x9b"
       "0m " +
@@ -89,13 +88,13 @@ TEST(VerdictText, RemovesControlCharactersAndWraps) {
 TEST(VerdictText, ReportsErrorShare) {
   EXPECT_EQ(ErrorShare(RightText()), "4.2 %");
   EXPECT_EQ(ErrorShare(WrongText()), "2500 x");
-  Comparison exact;
+  records::Comparison exact;
   exact.ok = true;
   EXPECT_EQ(ErrorShare(exact), "exact");
 }
 
 TEST(VerdictText, ReportsSpills) {
-  Verdict v = Make({RightText()});
+  records::Verdict v = Make({RightText()});
   v.resources[0].spill_stores = 64;
   EXPECT_THAT(VerdictText(v), HasSubstr("SPILLS 64 B stored"));
 }

@@ -2,59 +2,37 @@
 #include "report/bench_parts.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
-#include <vector>
 
-#include "stats/robust.h"
+#include "base/json.h"
+#include "records/json.h"
 
 namespace cupel::report {
+namespace {
+
+/// Takes over every member that can be read, of any length.
+constexpr records::ReadOptions kWhole{.tolerant = true};
+
+}  // namespace
 
 std::vector<std::string> SettingsToTime(const Json& verdict) {
   std::vector<std::string> found;
-  const auto decision = JsonString(verdict, "verdict", "verdict");
-  const auto settings = JsonArray(verdict, "settings", "verdict");
-  if (!settings || !decision || *decision != "accepted") return found;
-  for (const Json& setting : **settings) {
-    const auto id = JsonString(setting, "id", "setting");
-    const auto status = JsonString(setting, "status", "setting");
-    const auto derived = JsonString(setting, "derived", "setting");
-    if (!id || id->empty() || id->size() > kLongestSettingId || !status || *status != "passed" ||
-        !derived || !derived->empty() || std::ranges::find(found, *id) != found.end()) {
+  const auto read = records::ReadVerdict(verdict, "verdict", kWhole);
+  if (!read || !read->accepted()) return found;
+  for (const records::SettingReport& setting : read->settings) {
+    if (setting.id.empty() || setting.id.size() > kLongestSettingId || !setting.passed() ||
+        !setting.derived.empty() || std::ranges::find(found, setting.id) != found.end()) {
       continue;
     }
-    found.push_back(*id);
+    found.push_back(setting.id);
   }
   return found;
-}
-
-Json MeansOf(const Json& settings) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> ratios;
-  for (const Json& setting : settings) {
-    const auto comparisons = JsonArray(setting, "comparisons", "setting");
-    if (!comparisons) continue;
-    for (const Json& compared : **comparisons) {
-      const auto a = JsonString(compared, "a", "comparison");
-      const auto b = JsonString(compared, "b", "comparison");
-      const auto ratio = JsonObject(compared, "ratio", "comparison");
-      if (!a || !b || !ratio) continue;
-      const auto estimate = JsonNumber(**ratio, "estimate", "ratio");
-      if (estimate && *estimate > 0) ratios[{*a, *b}].push_back(*estimate);
-    }
-  }
-  Json means = Json::array();
-  for (const auto& [names, values] : ratios) {
-    means.push_back({{"a", names.first},
-                     {"b", names.second},
-                     {"ratio", stats::GeometricMean(values)},
-                     {"settings", values.size()}});
-  }
-  return means;
 }
 
 Json JoinBenches(std::span<const Json* const> parts, const std::string& kernel,
                  const Json& verdict) {
   if (parts.empty()) return nullptr;
+  // The parts stay as the workers wrote them, byte for byte.
   Json settings = Json::array();
   for (const Json* part : parts) {
     const auto own = JsonArray(*part, "settings", "bench");
@@ -63,8 +41,11 @@ Json JoinBenches(std::span<const Json* const> parts, const std::string& kernel,
   }
   Json whole = parts.front()->is_object() ? *parts.front() : Json::object();
   whole["kernels"] = Json::array({{{"name", kernel}, {"verdict", verdict}}});
-  whole["geometric_means"] = MeansOf(settings);
+  whole["geometric_means"] = Json::array();
   whole["settings"] = std::move(settings);
+  if (const auto bench = records::ReadBench(whole, "bench", kWhole)) {
+    whole["geometric_means"] = records::ToJson(bench->GeometricMeans());
+  }
   return whole;
 }
 

@@ -1,5 +1,5 @@
 // "cupel.bench/1" (docs/formats/bench.md) of one kernel, assembled from measurements of single
-// settings.
+// settings by several workers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 
 namespace cupel::report {
 
@@ -17,9 +17,6 @@ inline constexpr size_t kLongestSettingId = 256;  // bytes
 /// The ids of the settings that passed in an accepted kernel's verdict, in its order. Derived
 /// settings and ids that are empty, too long or repeated are left out.
 std::vector<std::string> SettingsToTime(const Json& verdict);
-
-/// The document's geometric_means, computed from its `settings`. Malformed entries are left out.
-Json MeansOf(const Json& settings);
 
 /// Joins the settings of all parts in their order; other members are those of the first part. Null
 /// if there are no parts. `verdict` is the verdict of `kernel`.

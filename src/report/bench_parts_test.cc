@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/json.h"
+
 namespace cupel::report {
 namespace {
 
@@ -69,7 +71,9 @@ TEST(BenchParts, SkipsMalformedEntries) {
   odd["comparisons"].push_back({{"a", 1}, {"b", "eager"}, {"ratio", {{"estimate", 9}}}});
   odd["comparisons"].push_back({{"a", "k.cu"}, {"b", "eager"}, {"ratio", 9}});
   odd["comparisons"].push_back("nothing");
-  const Json means = MeansOf(Json::array({odd, 5, {{"comparisons", 7}}, nullptr}));
+  const Json part{{"settings", Json::array({odd, 5, {{"comparisons", 7}}, nullptr})}};
+  const std::vector<const Json*> one{&part};
+  const Json means = JoinBenches(one, "k.cu", {})["geometric_means"];
   ASSERT_EQ(means.size(), 2u);
   EXPECT_EQ(means[1]["ratio"], 2);
   EXPECT_EQ(means[1]["settings"], 1);

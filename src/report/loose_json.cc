@@ -14,13 +14,6 @@ const Json* Member(const Json& object, const char* key) {
 
 }  // namespace
 
-std::string Bounded(std::string_view text, size_t max) {
-  if (text.size() <= max) return std::string(text);
-  size_t end = max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + " …";
-}
-
 Json ObjectFrom(std::string_view text) {
   Result<Json> json = ParseJson(text, "archive");
   return json && json->is_object() ? *std::move(json) : Json::object();

@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace cupel::report {
 
 inline constexpr size_t kMaxTextBytes = 4096;
 
-/// Cuts a text to at most `max` bytes, never within a character, and then appends " …".
-std::string Bounded(std::string_view text, size_t max = kMaxTextBytes);
+/// Cuts a text to at most kMaxTextBytes.
+inline std::string Bounded(std::string_view text) { return cupel::Bounded(text, kMaxTextBytes); }
+using cupel::Bounded;
 
 /// The object that `text` contains; an empty one if it contains none.
 Json ObjectFrom(std::string_view text);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "records/json.h"
 #include "task/task.h"
 
 namespace cupel::serve {
@@ -33,30 +34,28 @@ Expected ExpectedOf(const Assignment& work) {
           work.setting};
 }
 
-std::optional<std::string> VerdictMismatch(const Expected& expected, const Json& verdict) {
-  const auto says = [&](const char* key, const std::string& wanted, bool may_be_empty = false) {
-    const auto text = JsonString(verdict, key, "verdict");
-    return text && (*text == wanted || (may_be_empty && text->empty()));
-  };
-  if (!says("schema", "cupel.verdict/1")) return "it did not send a verdict";
+std::optional<std::string> VerdictMismatch(const Expected& expected, const Json& json) {
+  const auto schema = JsonString(json, "schema", "verdict");
+  const auto verdict = records::ReadVerdict(json, "verdict", {.tolerant = true});
+  if (!verdict || !schema || *schema != records::kVerdictSchema) return "it did not send a verdict";
   // A kernel that was not built has no hash in its verdict.
-  if (!says("source_sha256", expected.source_hash, true) || !says("task", expected.task) ||
-      !says("task_sha256", expected.task_hash) || !says("direction", expected.direction) ||
-      !says("kernel", expected.kernel)) {
-    return "it sent the verdict of another kernel or task";
-  }
+  const bool is_same =
+      (verdict->source_hash.empty() || verdict->source_hash == expected.source_hash) &&
+      verdict->task == expected.task && verdict->task_hash == expected.task_hash &&
+      task::Name(verdict->direction) == expected.direction &&
+      verdict->kernel_path == expected.kernel;
+  if (!is_same) return "it sent the verdict of another kernel or task";
   return std::nullopt;
 }
 
 std::optional<std::string> ResultMismatch(const Expected& expected, const Done& done) {
   if (expected.setting.empty()) return VerdictMismatch(expected, done.verdict);
   if (done.is_stale) return std::nullopt;
-  const auto settings = JsonArray(done.bench, "settings", "bench");
-  if (!settings || (*settings)->size() != 1 || !(**settings)[0].is_object()) {
+  const auto bench = records::ReadBench(done.bench, "bench", {.tolerant = true});
+  if (!bench || bench->settings.size() != 1) {
     return "it did not send the times of exactly one setting";
   }
-  const auto id = JsonString((**settings)[0], "id", "setting");
-  if (!id || *id != expected.setting) return "it sent the times of another setting";
+  if (bench->settings[0].id != expected.setting) return "it sent the times of another setting";
   return std::nullopt;
 }
 

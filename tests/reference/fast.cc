@@ -49,7 +49,7 @@ std::string Fast::Run(const std::string& name, uint32_t grid, uint32_t block,
   const auto outcome = emu::RunLaunch(request, *memory, options, pool_);
   if (!outcome) return outcome.error().message;
   if (!outcome->unsupported.empty()) return "unsupported: " + outcome->unsupported;
-  for (const engine::Finding& finding : outcome->findings) {
+  for (const records::Finding& finding : outcome->findings) {
     return finding.code + ": " + finding.message + " " + finding.where;
   }
   if (!outcome->completed) return "not completed";

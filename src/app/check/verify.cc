@@ -14,6 +14,7 @@
 #include "judge/record.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "records/json.h"
 #include "task/reduced.h"
 
 namespace cupel::app {
@@ -34,7 +35,7 @@ struct Subject {
 /// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
 Result<fs::path> FindKernel(const VerifyOptions& options, const judge::Record& record,
                             const fs::path& folder) {
-  fs::path path = options.kernel.empty() ? fs::path(record.kernel) : options.kernel;
+  fs::path path = options.kernel.empty() ? fs::path(record.verdict.kernel_path) : options.kernel;
   std::error_code error;
   if (options.kernel.empty() && !fs::is_regular_file(path, error)) {
     path = folder / path.filename();
@@ -50,8 +51,8 @@ Result<task::Task> FindTask(const VerifyOptions& options, const judge::Record& r
   std::error_code error;
   std::string name = options.task;
   if (name.empty()) {
-    const std::string& path = record.provenance.asked.task;
-    name = fs::exists(path, error) ? path : record.task;
+    const std::string& path = record.verdict.provenance.asked.task;
+    name = fs::exists(path, error) ? path : record.verdict.task;
   }
   auto task = task::LoadTask(name, data / "tasks");
   if (!task && options.task.empty()) {
@@ -60,18 +61,15 @@ Result<task::Task> FindTask(const VerifyOptions& options, const judge::Record& r
   return task;
 }
 
-task::Direction DirectionOf(const judge::Record& record) {
-  return record.direction == "backward" ? task::Direction::kBackward : task::Direction::kForward;
-}
-
 Result<Subject> FindSubject(const VerifyOptions& options, const fs::path& file_of_record) {
   TRY_ASSIGN(const std::string text, os::ReadFile(file_of_record, kMostRecord));
   TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, file_of_record.string()));
   TRY_ASSIGN(fs::path kernel, FindKernel(options, record, file_of_record.parent_path()));
   TRY_ASSIGN(task::Task listed, FindTask(options, record));
-  task::Task task =
-      record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
-  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(record), options.common));
+  task::Task task = record.verdict.provenance.asked.reduced ? task::Reduced(std::move(listed))
+                                                            : std::move(listed);
+  TRY_ASSIGN(CandidateFile file,
+             OpenCandidate(kernel, &task, record.verdict.direction, options.common));
   return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
 }
 
@@ -80,45 +78,34 @@ Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
   const judge::Record& record = subject.record;
   TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
   std::vector<RecordCheck> checks;
-  checks.push_back({"digest", record.digest, record.computed_digest, true});
+  checks.push_back({"digest", record.verdict.digest, record.computed_digest, true});
   checks.push_back({"form", "as cupel writes it",
                     record.is_canonical ? "as cupel writes it" : "not as cupel writes it", true});
-  checks.push_back({"source", record.source_hash, Sha256Hex(source), true});
-  checks.push_back({"task", record.task_hash,
-                    subject.task.content_hash[static_cast<int>(DirectionOf(record))], true});
+  checks.push_back({"source", record.verdict.source_hash, Sha256Hex(source), true});
+  checks.push_back({"task", record.verdict.task_hash,
+                    subject.task.content_hash[static_cast<int>(record.verdict.direction)], true});
   return checks;
 }
 
 /// Versions that may differ when the verdict is repeated. Differences are only reported.
-std::vector<RecordCheck> CheckTools(const judge::Record& record, const judge::Verdict& now) {
-  const judge::Provenance &then = record.provenance, &mine = now.provenance;
+std::vector<RecordCheck> CheckTools(const judge::Record& record, const records::Verdict& now) {
+  const records::Provenance &then = record.verdict.provenance, &mine = now.provenance;
   return {{"cupel", then.program_hash, mine.program_hash, false},
-          {"toolkit", record.toolkit, now.toolkit, false},
-          {"PyTorch", record.torch_version, now.torch_version, false},
+          {"toolkit", record.verdict.toolkit, now.toolkit, false},
+          {"PyTorch", record.verdict.torch_version, now.torch_version, false},
           {"headers", then.shim_hash, mine.shim_hash, false},
           {"oracle", then.oracle_hash, mine.oracle_hash, false},
           {"PTX", then.ptx_hash, mine.ptx_hash, false}};
 }
 
-Result<task::SettingKind> KindNamed(const std::string& name) {
-  for (const auto kind :
-       {task::SettingKind::kSingle, task::SettingKind::kMulti, task::SettingKind::kHeldout}) {
-    if (name == task::Name(kind)) return kind;
-  }
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown kind of settings {}", name));
-}
-
 /// The question that the record answers.
 Result<assay::Question> QuestionOf(const Subject& subject) {
   const judge::Record& record = subject.record;
-  const judge::Asked& asked = record.provenance.asked;
+  const records::Asked& asked = record.verdict.provenance.asked;
   assay::Question question;
   question.task = &subject.task;
-  question.direction = DirectionOf(record);
-  for (const std::string& name : asked.kinds) {
-    TRY_ASSIGN(const task::SettingKind kind, KindNamed(name));
-    question.kinds.push_back(kind);
-  }
+  question.direction = record.verdict.direction;
+  question.kinds = asked.kinds;
   question.trials = asked.trials;
   question.shadows = asked.shadows;
   question.integers = asked.integers;
@@ -135,17 +122,19 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
     question.distributions.push_back(*distribution);
   }
   question.fresh_cases = true;  // compute cases again instead of using the pool
-  if (record.seed_origin == "user") {
-    question.seed = record.seed;
+  if (record.verdict.seed_origin == records::SeedOrigin::kUser) {
+    question.seed = record.verdict.seed;
   } else {
-    question.run_seed = record.seed;
-    question.given = record.cases;
+    question.run_seed = record.verdict.seed;
+    for (const records::SettingReport& setting : record.verdict.settings) {
+      question.given[setting.id] = setting.cases;
+    }
   }
   return question;
 }
 
 /// The device for the repetition, as --device names it.
-Result<std::string> DeviceOf(const VerifyOptions& options, const judge::Asked& asked) {
+Result<std::string> DeviceOf(const VerifyOptions& options, const records::Asked& asked) {
   const std::string& given = options.common.device;
   if (given == "auto") return asked.engine;
   if (given.substr(0, 3) == asked.engine.substr(0, 3)) return given;
@@ -156,9 +145,9 @@ Result<std::string> DeviceOf(const VerifyOptions& options, const judge::Asked& a
 }
 
 /// Judges again, with the options of the record.
-Result<judge::Verdict> Repeat(const VerifyOptions& options, const Subject& subject,
-                              Events& events) {
-  const judge::Asked& asked = subject.record.provenance.asked;
+Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& subject,
+                                Events& events) {
+  const records::Asked& asked = subject.record.verdict.provenance.asked;
   Common common = options.common;
   TRY_ASSIGN(common.device, DeviceOf(options, asked));
   common.model = asked.model;
@@ -180,22 +169,22 @@ Result<judge::Verdict> Repeat(const VerifyOptions& options, const Subject& subje
 
 /// Why the record cannot be repeated on this machine; empty if it can.
 std::string WhatIsMissing(const judge::Record& record, const Subject& subject) {
-  if (!record.provenance.asked.engine.starts_with("gpu")) return "";
+  if (!record.verdict.provenance.asked.engine.starts_with("gpu")) return "";
   const auto driver = gpu::OpenDriver();
   if (driver) return "";
   return fmt::format(
       "this needs a GPU ({}); to judge the kernel without one: cupel check {} --task {}{} "
       "--device emu",
-      driver.error().message, subject.kernel.string(), record.task,
-      record.direction == "backward" ? " --backward" : "");
+      driver.error().message, subject.kernel.string(), record.verdict.task,
+      record.verdict.direction == task::Direction::kBackward ? " --backward" : "");
 }
 
 /// The verdict as JSON, with the record's task name and seed origin. These may differ; the task was
 /// already checked by its hash.
-Json Comparable(judge::Verdict verdict, const judge::Record& record) {
-  verdict.task = record.task;
-  verdict.seed_origin = record.seed_origin;
-  return judge::ToJson(verdict);
+Json Comparable(records::Verdict verdict, const judge::Record& record) {
+  verdict.task = record.verdict.task;
+  verdict.seed_origin = record.verdict.seed_origin;
+  return records::ToJson(verdict);
 }
 
 /// Whether all checks that decide are the same.
@@ -218,18 +207,18 @@ Result<Verification> Verify(const VerifyOptions& options, const fs::path& file_o
   const judge::Record& record = subject.record;
   Verification result;
   result.record = file_of_record.string();
-  result.verdict = record.verdict;
+  result.verdict = records::Name(record.verdict.decision);
   result.kernel = subject.kernel.string();
-  result.task = record.task + " " + record.direction;
+  result.task = fmt::format("{} {}", record.verdict.task, task::Name(record.verdict.direction));
   TRY_ASSIGN(result.checks, CheckEvidence(subject));
   // For another kernel or task, repeating the verdict makes no sense.
   const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
   if (same(2) && same(3)) result.why_not_repeated = WhatIsMissing(record, subject);
   if (same(2) && same(3) && result.why_not_repeated.empty()) {
-    TRY_ASSIGN(const judge::Verdict again, Repeat(options, subject, events));
+    TRY_ASSIGN(const records::Verdict again, Repeat(options, subject, events));
     for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
-    result.repeated = judge::Name(again.decision);
-    result.exactly = record.provenance.asked.engine == "emu";
+    result.repeated = records::Name(again.decision);
+    result.exactly = record.verdict.provenance.asked.engine == "emu";
     result.differences =
         judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
   }

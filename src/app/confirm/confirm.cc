@@ -17,6 +17,7 @@
 #include "os/files.h"
 #include "os/folders.h"
 #include "os/temp_dir.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -125,15 +126,6 @@ Json CheckedWays(const Json& reported) {
   return ways;
 }
 
-Json ToJson(const std::vector<judge::Reason>& reasons) {
-  Json list = Json::array();
-  for (const judge::Reason& reason : reasons) {
-    list.push_back(
-        Json{{"code", reason.code}, {"message", reason.Text()}, {"where", reason.where}});
-  }
-  return list;
-}
-
 /// Calls and times the kernel in a separate process, and judges the results that it wrote.
 Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmOptions& options,
                        const Extension& extension, const task::Case& wanted) {
@@ -154,13 +146,13 @@ Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmOptions& op
   TRY_ASSIGN(const ChildReply reply,
              children.RunConfined("candidate", request, {input, extension.folder}, output, true,
                                   minutes(10)));
-  std::vector<judge::Reason> reasons;
+  std::vector<records::Reason> reasons;
   if (!reply.failure.empty()) {
     reasons.push_back({"does_not_run", reply.failure, ""});
   } else {
     for (const char* which : {"first", "last"}) {
       const Json reported = reply.json.contains(which) ? reply.json[which] : Json::object();
-      for (judge::Reason& reason : JudgeResults(reported, output, wanted)) {
+      for (records::Reason& reason : JudgeResults(reported, output, wanted)) {
         reason.where =
             fmt::format("{} call{}{}", which, reason.where.empty() ? "" : ", ", reason.where);
         reasons.push_back(std::move(reason));
@@ -168,7 +160,7 @@ Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmOptions& op
     }
   }
   return Json{{"right", reasons.empty()},
-              {"reasons", ToJson(reasons)},
+              {"reasons", records::ToJson(reasons)},
               {"ways", CheckedWays(reply.json.contains("ways") ? reply.json["ways"] : Json())}};
 }
 

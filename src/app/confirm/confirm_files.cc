@@ -79,11 +79,11 @@ Status WriteAt(int fd, int64_t at, std::span<const std::byte> bytes, const fs::p
 
 /// Maps the file of one result and makes `tensor` refer to its bytes. Returns the reason if the
 /// result is invalid.
-std::optional<judge::Reason> MapResult(const Json& reported, const fs::path& folder, size_t index,
-                                       os::MappedFile& file, task::Tensor& tensor) {
+std::optional<records::Reason> MapResult(const Json& reported, const fs::path& folder, size_t index,
+                                         os::MappedFile& file, task::Tensor& tensor) {
   const std::string where = fmt::format("output {}", index);
   const auto broken = [&](std::string why) {
-    return judge::Reason{"wrong_return", std::move(why), where};
+    return records::Reason{"wrong_return", std::move(why), where};
   };
   if (!reported.is_object()) return broken("the result is not a tensor");
   const auto dtype = JsonString(reported, "dtype", "result");
@@ -134,9 +134,9 @@ Status WriteArguments(const std::vector<task::Value>& args, const fs::path& base
   return {};
 }
 
-std::vector<judge::Reason> JudgeResults(const Json& reported, const fs::path& folder,
-                                        const task::Case& wanted) {
-  std::vector<judge::Reason> reasons;
+std::vector<records::Reason> JudgeResults(const Json& reported, const fs::path& folder,
+                                          const task::Case& wanted) {
+  std::vector<records::Reason> reasons;
   const auto results = JsonArray(reported, "results", "result");
   const auto is_tuple = JsonBool(reported, "is_tuple", "result");
   if (!results || !is_tuple) return {{"wrong_return", "the kernel returned nothing", ""}};
@@ -156,7 +156,7 @@ std::vector<judge::Reason> JudgeResults(const Json& reported, const fs::path& fo
       reasons.push_back(std::move(*reason));
       continue;
     }
-    judge::Comparison comparison = judge::Compare(got, wanted.outputs[i]);
+    records::Comparison comparison = judge::Compare(got, wanted.outputs[i]);
     if (!comparison.ok) {
       reasons.push_back({comparison.code, comparison.message, fmt::format("output {}", i)});
     }

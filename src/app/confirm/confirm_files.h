@@ -20,7 +20,7 @@ Status WriteArguments(const std::vector<task::Value>& args, const std::filesyste
 
 /// Compares the results that a child wrote into `folder` with the case. `reported` is the child's
 /// description of them and is validated. Empty if all results are correct.
-std::vector<judge::Reason> JudgeResults(const Json& reported, const std::filesystem::path& folder,
-                                        const task::Case& wanted);
+std::vector<records::Reason> JudgeResults(const Json& reported, const std::filesystem::path& folder,
+                                          const task::Case& wanted);
 
 }  // namespace cupel::app

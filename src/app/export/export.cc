@@ -15,6 +15,7 @@
 #include "os/folders.h"
 #include "os/process.h"
 #include "os/temp_dir.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -26,7 +27,7 @@ constexpr size_t kMaxRecordBytes = 16u << 20;
 /// One exported direction.
 struct Side {
   CandidateFile file;
-  judge::Verdict verdict;
+  records::Verdict verdict;
   std::vector<const task::Setting*> settings;  // that the package's test tries
   Json tested = Json::array();                 // the same, with their error scales
 };
@@ -100,9 +101,9 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
 }
 
 /// False at a setting that the kernel does not declare.
-bool IsClaimed(const judge::Verdict& verdict, const task::Setting& setting) {
+bool IsClaimed(const records::Verdict& verdict, const task::Setting& setting) {
   return std::none_of(verdict.settings.begin(), verdict.settings.end(), [&](const auto& report) {
-    return report.id == setting.id && report.status == "not_declared";
+    return report.id == setting.id && report.status == records::SettingStatus::kNotDeclared;
   });
 }
 
@@ -134,7 +135,7 @@ Json Specification(const task::Task& task, task::Direction direction, const Side
   return Json{{"kernel", fs::absolute(side.file.path).string()},
               {"reference", fs::absolute(task.code[static_cast<int>(direction)]).string()},
               {"flags", side.verdict.flags},
-              {"verdict", judge::ToJson(side.verdict)},
+              {"verdict", records::ToJson(side.verdict)},
               {"settings", side.tested}};
 }
 
@@ -235,7 +236,7 @@ Result<ExportReport> Export(const ExportOptions& options, Events& events, const 
     TRY_ASSIGN(Side side, JudgeSide(*session, options, task, kernel, direction, events));
     judged(side.verdict);
     report.verdicts.push_back(side.verdict);
-    if (side.verdict.decision != judge::Decision::kAccepted && !options.force) return report;
+    if (side.verdict.decision != records::Decision::kAccepted && !options.force) return report;
     TRY(AddSettings(*session, options, task, direction, side));
     sides.push_back(std::move(side));
   }
@@ -251,8 +252,8 @@ Result<ExportReport> Export(const ExportOptions& options, Events& events, const 
 
 Json ToJson(const ExportReport& report, const std::filesystem::path& folder) {
   Json json{{"schema", "cupel.export/1"}, {"package", report.package}, {"folder", folder.string()}};
-  json["forward"] = judge::Name(report.verdicts[0].decision);
-  if (report.verdicts.size() > 1) json["backward"] = judge::Name(report.verdicts[1].decision);
+  json["forward"] = records::Name(report.verdicts[0].decision);
+  if (report.verdicts.size() > 1) json["backward"] = records::Name(report.verdicts[1].decision);
   return json;
 }
 

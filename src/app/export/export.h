@@ -16,11 +16,11 @@
 namespace cupel::app {
 
 struct ExportReport {
-  std::string package;                   // its name; empty: not exported
-  std::vector<judge::Verdict> verdicts;  // of the forward kernel, then of the backward kernel
+  std::string package;                     // its name; empty: not exported
+  std::vector<records::Verdict> verdicts;  // of the forward kernel, then of the backward kernel
 };
 
-using OnVerdict = std::function<void(const judge::Verdict&)>;
+using OnVerdict = std::function<void(const records::Verdict&)>;
 
 /// Judges the kernels, then writes the package into a new folder. `judged` receives each verdict
 /// before the work goes on. A kernel that is not accepted ends the export, unless it is forced.

@@ -16,6 +16,7 @@
 #include "app/lanes.h"
 #include "app/session.h"
 #include "base/version.h"
+#include "oracle/baseline_cache.h"
 #include "os/folders.h"
 #include "report/bench_parts.h"
 
@@ -47,7 +48,7 @@ class BenchRun {
     if (options_.common.device == "auto") options_.common.device = "gpu";
   }
 
-  Result<BenchReport> Run() {
+  Result<records::Bench> Run() {
     if (options_.common.device == "emu") {
       return Fail(
           ErrorCode::kUnsupported, "unsupported: the emulator estimates times, it does not measure",
@@ -69,7 +70,8 @@ class BenchRun {
     report_.gpu = timing_.ceilings.gpu;
     report_.ceilings = timing_.ceilings;
     report_.task = task_->name;
-    report_.direction = task::Name(DirectionOf(options_.target));
+    report_.direction = DirectionOf(options_.target);
+    report_.cupel = kVersion;
     TRY(building.get());
     TRY(JudgeAll());
     TRY(TimeAll());
@@ -120,13 +122,13 @@ class BenchRun {
 
   /// Whether the kernel passed this setting. A kernel that was not accepted counts only if its
   /// rejection comes from a failed setting.
-  static bool IsRight(const judge::Verdict& verdict, const std::string& id) {
+  static bool IsRight(const records::Verdict& verdict, const std::string& id) {
     bool right = false, some_failed = false;
-    for (const judge::SettingReport& setting : verdict.settings) {
-      if (setting.id == id) right = setting.status == "passed";
-      some_failed = some_failed || setting.status == "failed";
+    for (const records::SettingReport& setting : verdict.settings) {
+      if (setting.id == id) right = setting.status == records::SettingStatus::kPassed;
+      some_failed = some_failed || setting.status == records::SettingStatus::kFailed;
     }
-    return right && (some_failed || verdict.decision == judge::Decision::kAccepted);
+    return right && (some_failed || verdict.decision == records::Decision::kAccepted);
   }
 
   std::vector<assay::KernelToTime> RightAt(const std::string& id) const {
@@ -173,7 +175,7 @@ class BenchRun {
     TRY_ASSIGN(const auto cache_folder, os::CacheDir());
     const oracle::BaselineCache cache(cache_folder);
     const task::Direction direction = DirectionOf(options_.target);
-    for (const assay::SettingTimes& times : report_.settings) {
+    for (const records::SettingTimes& times : report_.settings) {
       const auto& settings = task_->SettingsOf(direction);
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [&](const task::Setting& s) { return s.id == times.id; });
@@ -186,10 +188,11 @@ class BenchRun {
             oracle::KeyOf(*task_, direction, *setting, kind, report_.gpu, times.torch_version);
         const auto timing =
             std::find_if(times.timings.begin(), times.timings.end(),
-                         [&](const assay::Timing& t) { return t.is_baseline && t.name == name; });
+                         [&](const records::Timing& t) { return t.is_baseline && t.name == name; });
         if (timing == times.timings.end()) {
           if (auto medians = cache.Load(key)) {
-            report_.cached_baselines.push_back({times.id, name, std::move(*medians)});
+            report_.remembered_baselines.push_back(
+                {times.id, name, medians->cold_us, medians->taken_at});
           }
           continue;
         }
@@ -214,7 +217,7 @@ class BenchRun {
   std::mutex mutex_;                                       // of report_.torch
   std::vector<assay::Candidate> candidates_;
   assay::BenchOptions timing_;
-  BenchReport report_;
+  records::Bench report_;
 };
 
 }  // namespace
@@ -245,35 +248,7 @@ Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) 
   return kinds;
 }
 
-Json ToJson(const BenchReport& report) {
-  Json kernels = Json::array();
-  for (const BenchedKernel& kernel : report.kernels) {
-    kernels.push_back({{"name", kernel.name}, {"verdict", judge::ToJson(kernel.verdict)}});
-  }
-  Json settings = Json::array();
-  for (const assay::SettingTimes& setting : report.settings)
-    settings.push_back(assay::ToJson(setting));
-  Json cached = Json::array();
-  for (const CachedBaseline& item : report.cached_baselines) {
-    cached.push_back({{"setting", item.setting},
-                      {"name", item.name},
-                      {"us", item.medians.cold_us},
-                      {"taken_at", item.medians.taken_at}});
-  }
-  return {{"schema", "cupel.bench/1"},
-          {"cupel", kVersion},
-          {"task", report.task},
-          {"direction", report.direction},
-          {"gpu", report.gpu},
-          {"torch", report.torch},
-          {"ceilings", engine::ToJson(report.ceilings)},
-          {"kernels", kernels},
-          {"settings", settings},
-          {"remembered_baselines", cached},
-          {"geometric_means", report::MeansOf(settings)}};
-}
-
-Result<BenchReport> Bench(const BenchOptions& options, Events& events) {
+Result<records::Bench> Bench(const BenchOptions& options, Events& events) {
   return BenchRun(options, events).Run();
 }
 

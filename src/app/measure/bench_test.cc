@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "app/measure/bench_testing.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -13,9 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(BenchJson, HasTheTableAndTheSamples) {
-  BenchReport report = TestBench();
+  records::Bench report = TestBench();
   report.settings[0].timings[3].refused = {"below_roofline", "too fast", "single-0"};
-  const Json json = ToJson(report);
+  const Json json = records::ToJson(report);
   EXPECT_EQ(json["schema"], "cupel.bench/1");
   EXPECT_EQ(json["task"], "mnist_linear");
   EXPECT_EQ(json["torch"], "2.11.0");

@@ -15,6 +15,7 @@
 #include "app/lanes.h"
 #include "assay/stream.h"
 #include "base/clock.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -24,13 +25,13 @@ Json ErrorJson(const Error& error) {
 }
 
 /// The seconds of each stage of judging. The seconds of timing are with the times.
-Json StageSeconds(const judge::Verdict& verdict) {
+Json StageSeconds(const records::Verdict& verdict) {
   double oracle = 0, record = 0, engine = 0, judge = 0;
-  for (const judge::SettingReport& setting : verdict.settings) {
-    oracle += setting.oracle_seconds;
-    record += setting.record_seconds;
-    engine += setting.engine_seconds;
-    judge += setting.judge_seconds;
+  for (const records::SettingReport& setting : verdict.settings) {
+    oracle += setting.seconds.oracle;
+    record += setting.seconds.record;
+    engine += setting.seconds.engine;
+    judge += setting.seconds.judge;
   }
   return {{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
 }
@@ -125,23 +126,23 @@ class StreamRun {
               {"direction", std::string(task::Name(job.question.direction))}};
     std::string verdict = "error", detail;
     if (result) {
-      const judge::Verdict& judged = result->judged.verdict;
-      verdict = judge::Name(judged.decision);
+      const records::Verdict& judged = result->judged.verdict;
+      verdict = records::Name(judged.decision);
       json["reasons"] = Json::array();
-      for (const judge::Reason& reason : judged.reasons) {
+      for (const records::Reason& reason : judged.reasons) {
         json["reasons"].push_back({{"code", reason.code}, {"message", reason.Text()}});
       }
       if (!judged.reasons.empty()) detail = judged.reasons.front().code;
       json["settings"] = Json::array();
-      for (const judge::SettingReport& setting : judged.settings) {
-        json["settings"].push_back({{"id", setting.id}, {"status", setting.status}});
+      for (const records::SettingReport& setting : judged.settings) {
+        json["settings"].push_back({{"id", setting.id}, {"status", records::Name(setting.status)}});
       }
       json["times"] = Json::array();
-      for (const assay::SettingTimes& times : result->times) {
-        Json brief = assay::ToJson(times);
+      for (const records::SettingTimes& times : result->times) {
+        Json brief = records::ToJson(times);
         for (Json& timing : brief["timings"]) timing.erase("samples_us");
         json["times"].push_back(std::move(brief));
-        for (const assay::Timing& timing : times.timings) {
+        for (const records::Timing& timing : times.timings) {
           if (timing.refused) {
             verdict = "rejected";
             detail = timing.refused->code;

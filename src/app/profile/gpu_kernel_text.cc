@@ -170,9 +170,9 @@ void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile,
                  const judge::SourceText& source, Lines* lines) {
   const auto index = static_cast<size_t>(launch.launch);
   if (launch.launch < 0 || index >= profile.emulated.launches.size()) return;
-  const engine::LaunchCounters& counted = profile.emulated.launches[index];
+  const records::LaunchCounters& counted = profile.emulated.launches[index];
   if (counted.kernel != Demangle(launch.facts.kernel)) return;
-  const engine::WorkCounts& work = counted.work;
+  const records::WorkCounts& work = counted.work;
   std::string text = "  the emulator counts: ";
   if (!counted.bounds.empty()) {
     text += fmt::format("bound by {}, ", judge::Describe(counted.bounds[0].first).name);

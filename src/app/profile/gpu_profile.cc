@@ -138,7 +138,7 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   return {};
 }
 
-Result<engine::Counters> Emulate(const GpuCall& call) {
+Result<records::Counters> Emulate(const GpuCall& call) {
   const auto emulator = emu::MakeEmulator(call.device);
   TRY_ASSIGN(const auto program, emulator->Load(call.image));
   engine::RunOptions options;

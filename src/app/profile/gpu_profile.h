@@ -31,7 +31,7 @@ struct GpuProfile {
   size_t all_launches = 0;  // of the plan
   /// The least that the call must move: read its arguments once, write its outputs once.
   uint64_t must_read_bytes = 0, must_write_bytes = 0;
-  engine::Counters emulated;
+  records::Counters emulated;
 };
 
 /// A call to profile. Borrows its parts.

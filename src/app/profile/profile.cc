@@ -14,7 +14,7 @@
 #include "app/profile/profile_call.h"
 #include "app/session.h"
 #include "build/build.h"
-#include "judge/counters_json.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -33,10 +33,10 @@ Json RemarksJson(const std::vector<judge::Remark>& remarks) {
   return list;
 }
 
-Json SettingJson(const judge::SettingReport& setting) {
+Json SettingJson(const records::SettingReport& setting) {
   Json launches = Json::array();
-  for (const engine::LaunchCounters& launch : setting.counters.launches) {
-    Json json = judge::CountersJson(launch, kMostLines);
+  for (const records::LaunchCounters& launch : setting.counters.launches) {
+    Json json = records::ToJson(launch, kMostLines);
     json["bottleneck"] = launch.bounds.empty() ? "" : launch.bounds[0].first;
     json["where"] = RemarksJson(judge::FindBottleneckLines(launch));
     json["wastes"] = RemarksJson(judge::Wastes(launch, 32));
@@ -44,19 +44,19 @@ Json SettingJson(const judge::SettingReport& setting) {
   }
   return {{"id", setting.id},
           {"description", setting.description},
-          {"status", setting.status},
+          {"status", records::Name(setting.status)},
           {"estimated_us", setting.counters.estimated_us},
           {"launches", launches}};
 }
 
-Json ProfileJson(const judge::Verdict& verdict) {
+Json ProfileJson(const records::Verdict& verdict) {
   Json settings = Json::array();
-  for (const judge::SettingReport& setting : verdict.settings) {
+  for (const records::SettingReport& setting : verdict.settings) {
     settings.push_back(SettingJson(setting));
   }
   return {{"schema", "cupel.profile/1"}, {"kernel", verdict.kernel_path},
-          {"task", verdict.task},        {"direction", verdict.direction},
-          {"device", verdict.device},    {"verdict", judge::Name(verdict.decision)},
+          {"task", verdict.task},        {"direction", task::Name(verdict.direction)},
+          {"device", verdict.device},    {"verdict", records::Name(verdict.decision)},
           {"settings", settings}};
 }
 
@@ -85,9 +85,9 @@ struct SettingProfile {
   Json json;
 };
 
-SettingProfile Format(judge::Verdict verdict, GpuProfile profile, const device::Description& device,
-                      const judge::SourceText& source) {
-  judge::SettingReport& setting = verdict.settings.front();
+SettingProfile Format(records::Verdict verdict, GpuProfile profile,
+                      const device::Description& device, const judge::SourceText& source) {
+  records::SettingReport& setting = verdict.settings.front();
   SettingProfile formatted;
   formatted.page = GpuProfileText(fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
                                               device.full_name, setting.description),
@@ -119,13 +119,14 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
     assay::Question question = QuestionOf(one, options.target, options.common);
     question.trials = 1;
     TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
-    const judge::SettingReport* first =
+    const records::SettingReport* first =
         judged.verdict.settings.empty() ? nullptr : &judged.verdict.settings.front();
-    if (first != nullptr && first->status == "no_reference" && tasks.size() > 1) {
+    if (first != nullptr && first->status == records::SettingStatus::kNoReference &&
+        tasks.size() > 1) {
       TRY(profiled({first->id, first->note, "", json}));
       continue;
     }
-    if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
+    if (judged.verdict.decision != records::Decision::kAccepted || !judged.plan) {
       report.not_correct = std::move(judged.verdict);
       return report;
     }
@@ -168,7 +169,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   report.verdict = std::move(judged.verdict);
   report.source = SourceOf(candidate);
-  for (const judge::SettingReport& setting : report.verdict.settings) {
+  for (const records::SettingReport& setting : report.verdict.settings) {
     report.counted = report.counted || !setting.counters.launches.empty();
   }
   return report;
@@ -185,7 +186,7 @@ Result<AnyProfile> Profile(const ProfileOptions& options, Events& events,
 }
 
 Json ToJson(const EmulatorProfile& report) {
-  return report.counted ? ProfileJson(report.verdict) : judge::ToJson(report.verdict);
+  return report.counted ? ProfileJson(report.verdict) : records::ToJson(report.verdict);
 }
 
 }  // namespace cupel::app

@@ -18,7 +18,7 @@
 namespace cupel::app {
 
 struct EmulatorProfile {
-  judge::Verdict verdict;  // with the counts of each setting
+  records::Verdict verdict;  // with the counts of each setting
   device::Description device;
   judge::SourceText source;
   bool counted = false;  // false: no kernel was launched at any setting
@@ -36,8 +36,8 @@ struct ProfiledSetting {
 using OnProfiled = std::function<Status(const ProfiledSetting& setting)>;
 
 struct GpuProfileReport {
-  Json document;                              // cupel.profile/1
-  std::optional<judge::Verdict> not_correct;  // set: the profile ended at this verdict
+  Json document;                                // cupel.profile/1
+  std::optional<records::Verdict> not_correct;  // set: the profile ended at this verdict
 };
 
 using AnyProfile = std::variant<EmulatorProfile, GpuProfileReport>;

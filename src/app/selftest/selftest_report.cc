@@ -7,6 +7,7 @@
 #include "app/selftest/selftest.h"
 #include "base/version.h"
 #include "judge/verdict.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -32,38 +33,28 @@ std::string OutcomeText(const CheckOutcome& outcome) {
 
 }  // namespace
 
-CheckOutcome OutcomeOf(int exit_status, const Json& verdict) {
+CheckOutcome OutcomeOf(int exit_status, const Json& json) {
   CheckOutcome outcome;
-  const auto decision = JsonString(verdict, "verdict", "verdict");
-  const auto reasons = JsonArray(verdict, "reasons", "verdict");
-  const auto settings = JsonArray(verdict, "settings", "verdict");
   outcome.decision = "crashed";
-  if (!decision || !reasons || !settings) {
+  const auto verdict = records::ReadVerdict(json, "verdict", {});
+  if (!verdict) {
     outcome.message = "cupel check wrote no verdict";
     return outcome;
   }
-  for (const judge::Decision known : {judge::Decision::kAccepted, judge::Decision::kRejected,
-                                      judge::Decision::kUnsupported, judge::Decision::kError}) {
-    if (*decision == judge::Name(known) && exit_status == judge::ExitStatus(known)) {
-      outcome.decision = *decision;
-    }
-  }
-  if (outcome.decision == "crashed") {
+  const std::string decision(records::Name(verdict->decision));
+  if (exit_status == judge::ExitStatus(verdict->decision)) {
+    outcome.decision = decision;
+  } else {
     outcome.message =
-        fmt::format("the verdict is {}, but the exit status is {}", *decision, exit_status);
+        fmt::format("the verdict is {}, but the exit status is {}", decision, exit_status);
   }
-  for (const Json& reason : **reasons) {
-    const auto code = JsonString(reason, "code", "reason");
-    const auto message = JsonString(reason, "message", "reason");
-    if (code) outcome.codes.push_back(*code);
-    if (message && outcome.message.empty()) outcome.message = *message;
+  for (const records::Reason& reason : verdict->reasons) {
+    outcome.codes.push_back(reason.code);
+    if (outcome.message.empty()) outcome.message = reason.message;
   }
-  for (const Json& setting : **settings) {
-    const auto findings = JsonArray(setting, "findings", "setting");
-    if (!findings) continue;
-    for (const Json& finding : **findings) {
-      const auto severity = JsonString(finding, "severity", "finding");
-      outcome.error_finding = outcome.error_finding || (severity && *severity == "error");
+  for (const records::SettingReport& setting : verdict->settings) {
+    for (const records::Finding& finding : setting.findings) {
+      outcome.error_finding |= finding.severity == records::Severity::kError;
     }
   }
   return outcome;

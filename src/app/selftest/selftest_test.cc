@@ -4,18 +4,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "records/json.h"
+
 namespace cupel::app {
 namespace {
 
+using records::Decision;
 using testing::HasSubstr;
 
-Json Verdict(const char* decision, const char* code, const char* severity = nullptr) {
-  Json json{{"verdict", decision}, {"reasons", Json::array()}, {"settings", Json::array()}};
-  if (code != nullptr) json["reasons"].push_back({{"code", code}, {"message", "because"}});
-  if (severity != nullptr) {
-    json["settings"].push_back({{"findings", Json::array({Json{{"severity", severity}}})}});
+Json Verdict(records::Decision decision, const char* code,
+             std::optional<records::Severity> severity = std::nullopt) {
+  records::Verdict verdict;
+  verdict.decision = decision;
+  verdict.provenance.asked.trials = 1;
+  if (code != nullptr) verdict.reasons = {{code, "because", ""}};
+  if (severity) {
+    verdict.settings.resize(1);
+    verdict.settings[0].findings.resize(1);
+    verdict.settings[0].findings[0].severity = *severity;
   }
-  return json;
+  return records::ToJson(verdict);
 }
 
 Specimen Cheat() {
@@ -35,39 +45,46 @@ Specimen Honest() {
 }
 
 TEST(Selftest, VerdictAndExitStatusMustAgree) {
-  EXPECT_EQ(OutcomeOf(1, Verdict("rejected", "impure")).decision, "rejected");
-  EXPECT_EQ(OutcomeOf(0, Verdict("rejected", "impure")).decision, "crashed");
-  EXPECT_EQ(OutcomeOf(1, Verdict("accepted", nullptr)).decision, "crashed");
+  EXPECT_EQ(OutcomeOf(1, Verdict(Decision::kRejected, "impure")).decision, "rejected");
+  EXPECT_EQ(OutcomeOf(0, Verdict(Decision::kRejected, "impure")).decision, "crashed");
+  EXPECT_EQ(OutcomeOf(1, Verdict(Decision::kAccepted, nullptr)).decision, "crashed");
   EXPECT_EQ(OutcomeOf(0, Json::object()).decision, "crashed");
-  EXPECT_TRUE(OutcomeOf(0, Verdict("accepted", nullptr, "error")).error_finding);
-  EXPECT_FALSE(OutcomeOf(0, Verdict("accepted", nullptr, "warning")).error_finding);
+  EXPECT_TRUE(
+      OutcomeOf(0, Verdict(Decision::kAccepted, nullptr, records::Severity::kError)).error_finding);
+  EXPECT_FALSE(OutcomeOf(0, Verdict(Decision::kAccepted, nullptr, records::Severity::kWarning))
+                   .error_finding);
 }
 
 TEST(Selftest, ReportsCheatsThatAreAcceptedOrFailForAnotherReason) {
   const Specimen cheat = Cheat();
-  EXPECT_EQ(SurpriseIn({&cheat, OutcomeOf(1, Verdict("rejected", "impure"))}), "");
-  EXPECT_THAT(SurpriseIn({&cheat, OutcomeOf(1, Verdict("rejected", "compile_error"))}),
+  EXPECT_EQ(SurpriseIn({&cheat, OutcomeOf(1, Verdict(Decision::kRejected, "impure"))}), "");
+  EXPECT_THAT(SurpriseIn({&cheat, OutcomeOf(1, Verdict(Decision::kRejected, "compile_error"))}),
               HasSubstr("expected rejected impure|wrong_return, got rejected compile_error"));
-  EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(0, Verdict("accepted", nullptr))}), "");
-  EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(3, Verdict("unsupported", "impure"))}), "");
+  EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(0, Verdict(Decision::kAccepted, nullptr))}), "");
+  EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(3, Verdict(Decision::kUnsupported, "impure"))}), "");
 }
 
 TEST(Selftest, ReportsHonestKernelsThatAreNotAccepted) {
   const Specimen honest = Honest();
-  EXPECT_EQ(SurpriseIn({&honest, OutcomeOf(0, Verdict("accepted", nullptr, "warning"))}), "");
-  EXPECT_NE(SurpriseIn({&honest, OutcomeOf(0, Verdict("accepted", nullptr, "error"))}), "");
-  EXPECT_NE(SurpriseIn({&honest, OutcomeOf(3, Verdict("unsupported", "unsupported_api"))}), "");
+  EXPECT_EQ(SurpriseIn({&honest, OutcomeOf(0, Verdict(Decision::kAccepted, nullptr,
+                                                      records::Severity::kWarning))}),
+            "");
+  EXPECT_NE(SurpriseIn({&honest, OutcomeOf(0, Verdict(Decision::kAccepted, nullptr,
+                                                      records::Severity::kError))}),
+            "");
+  EXPECT_NE(SurpriseIn({&honest, OutcomeOf(3, Verdict(Decision::kUnsupported, "unsupported_api"))}),
+            "");
 }
 
 TEST(Selftest, RatesCountOnlyVerdicts) {
   const Specimen cheat = Cheat(), honest = Honest();
   const std::vector<Examined> all = {
-      {&cheat, OutcomeOf(1, Verdict("rejected", "impure"))},
-      {&cheat, OutcomeOf(1, Verdict("rejected", "wrong_result"))},
-      {&cheat, OutcomeOf(0, Verdict("accepted", nullptr))},
+      {&cheat, OutcomeOf(1, Verdict(Decision::kRejected, "impure"))},
+      {&cheat, OutcomeOf(1, Verdict(Decision::kRejected, "wrong_result"))},
+      {&cheat, OutcomeOf(0, Verdict(Decision::kAccepted, nullptr))},
       {&cheat, OutcomeOf(139, Json::object())},
-      {&honest, OutcomeOf(0, Verdict("accepted", nullptr))},
-      {&honest, OutcomeOf(1, Verdict("rejected", "wrong_result"))},
+      {&honest, OutcomeOf(0, Verdict(Decision::kAccepted, nullptr))},
+      {&honest, OutcomeOf(1, Verdict(Decision::kRejected, "wrong_result"))},
   };
   const Rates rates = RatesOf(all);
   EXPECT_EQ(rates.must_fail, 4);

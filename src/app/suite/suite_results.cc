@@ -10,6 +10,7 @@
 
 #include "judge/record.h"
 #include "os/files.h"
+#include "records/digest.h"
 #include "report/suite/document.h"
 #include "report/suite/html.h"
 #include "report/suite/merge.h"
@@ -101,7 +102,7 @@ Json Publishable(Json verdict, const archive::SuiteItem& item) {
   if (verdict.contains("asked") && verdict["asked"].is_object()) {
     verdict["asked"]["task"] = item.task;
   }
-  judge::AddDigest(verdict);
+  records::AddDigest(verdict);
   return verdict;
 }
 

@@ -27,6 +27,7 @@
 #include "os/folders.h"
 #include "os/process.h"
 #include "os/temp_dir.h"
+#include "records/json.h"
 #include "report/eta.h"
 #include "report/suite/document.h"
 #include "serve/worker_pool.h"
@@ -250,15 +251,15 @@ class SuiteRun {
     if (error.code == ErrorCode::kUnsupported) {
       TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
       const auto direction = DirectionOf(item);
-      judge::Verdict verdict;
-      verdict.decision = judge::Decision::kUnsupported;
+      records::Verdict verdict;
+      verdict.decision = records::Decision::kUnsupported;
       verdict.reasons = {{"answer_not_followed", error.message, ""}};
       verdict.task = task.name;
       verdict.task_hash = task.content_hash[static_cast<int>(direction)];
-      verdict.direction = task::Name(direction);
+      verdict.direction = direction;
       verdict.kernel_path = item.kernel.string();
       verdict.cupel_version = kVersion;
-      outcome.verdict = judge::ToJson(verdict);
+      outcome.verdict = records::ToJson(verdict);
     } else {
       outcome.error = error.message;
       outcome.remedy = error.remedy;

@@ -11,10 +11,12 @@
 #include "app/session.h"
 #include "assay/bench.h"
 #include "assay/provenance.h"
+#include "base/version.h"
 #include "judge/record.h"
 #include "judge/verdict.h"
 #include "oracle/python.h"
 #include "os/folders.h"
+#include "records/json.h"
 #include "serve/identity.h"
 #include "serve/remote_oracle.h"
 #include "serve/worker.h"
@@ -134,7 +136,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     auto judged = session_->assay().Judge(candidate, question);
     ReportWarnings();
     if (!judged) return tl::unexpected<Error>(judged.error());
-    done.verdict = judge::ToJson(judged->verdict);
+    done.verdict = records::ToJson(judged->verdict);
     return done;
   }
   const auto* image = std::get_if<build::Image>(&candidate.built);
@@ -148,7 +150,8 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
 
 judge::Basis SessionJudge::BasisOf(const assay::Question& question,
                                    const assay::Candidate& candidate) const {
-  judge::Provenance now = assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
+  records::Provenance now =
+      assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
   const auto* image = std::get_if<build::Image>(&candidate.built);
   judge::Basis basis;
   basis.image_key = image != nullptr ? image->key : "";
@@ -194,9 +197,10 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
                 fmt::format("the task {} has no setting {}", question.task->name, work.setting));
   }
   const serve::Item& item = work.item;
-  BenchReport report;
+  records::Bench report;
   report.task = question.task->name;
-  report.direction = task::Name(question.direction);
+  report.direction = question.direction;
+  report.cupel = kVersion;
   report.gpu = bench_.ceilings.gpu;
   report.ceilings = bench_.ceilings;
   assay::BenchOptions options = bench_;
@@ -208,13 +212,13 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
     report.torch = options.torch->torch_version();
   }
   const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
-  TRY_ASSIGN(assay::SettingTimes times,
+  TRY_ASSIGN(records::SettingTimes times,
              assay::TimeSetting(session_->parts(), question, **setting, std::span(&kernel, 1),
                                 options, [&](const std::string& stage) {
                                   Show(assay::Progress{work.setting + " " + stage, 0, 0});
                                 }));
   report.settings.push_back(std::move(times));
-  return app::ToJson(report);
+  return records::ToJson(report);
 }
 
 }  // namespace

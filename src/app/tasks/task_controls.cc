@@ -7,6 +7,7 @@
 
 #include "app/session.h"
 #include "os/process.h"
+#include "records/json.h"
 
 namespace cupel::app {
 namespace {
@@ -37,7 +38,7 @@ Result<SettingControls> TryAt(oracle::Oracle& oracle, const assay::Question& que
 
 Json ToJson(const SettingControls& result) {
   Json list = Json::array();
-  for (const judge::Control& control : result.controls) list.push_back(judge::ToJson(control));
+  for (const records::Control& control : result.controls) list.push_back(records::ToJson(control));
   return {{"id", result.setting->id},
           {"kind", task::Name(result.setting->kind)},
           {"description", result.setting->Describe()},

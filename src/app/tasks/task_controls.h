@@ -18,7 +18,7 @@ namespace cupel::app {
 struct SettingControls {
   const task::Setting* setting = nullptr;
   std::string no_reference;  // why there are no controls
-  std::vector<judge::Control> controls;
+  std::vector<records::Control> controls;
 };
 using OnControls = std::function<void(const SettingControls& result)>;
 

@@ -237,8 +237,18 @@ bool GlobalChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t ac
     const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
     const uint32_t thread = warp.index * kLanes + lane;
     const uint64_t address = base + offsets[lane];
-    const Lane access{warp,  op,     kind, lane,   thread, bytes, address, common | thread,
-                      block, active, base, offsets};
+    const Lane access{.warp = warp,
+                      .op = op,
+                      .kind = kind,
+                      .lane = lane,
+                      .thread = thread,
+                      .bytes = bytes,
+                      .address = address,
+                      .stamp = common | thread,
+                      .block = block,
+                      .active = active,
+                      .base = base,
+                      .offsets = offsets};
     if (region == nullptr || address < region->begin || address >= region->end) {
       region = Find(address);
       if (region == nullptr) continue;

@@ -31,7 +31,7 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
   if (Suspicion& suspicion = warp.worker->suspicion;
       suspicion.finding && suspicion.place == report.place && suspicion.is_unwritten) {
     // An earlier read found this place unwritten, so the two accesses are a race.
-    engine::Finding finding = std::move(*suspicion.finding);
+    records::Finding finding = std::move(*suspicion.finding);
     suspicion.finding.reset();
     finding.code = report.code;
     finding.message = fmt::format(
@@ -66,7 +66,7 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
 void Suspect(Warp& warp, const Op* op, uint32_t lane, EarlyRead read) {
   Suspicion& suspicion = warp.worker->suspicion;
   if (suspicion.finding) return;
-  engine::Finding finding = Describe(warp, op, read.code, static_cast<int>(lane));
+  records::Finding finding = Describe(warp, op, read.code, static_cast<int>(lane));
   finding.message = read.reads + read.why;
   finding.where = std::move(read.where);
   suspicion.finding = std::move(finding);

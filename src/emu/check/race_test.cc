@@ -41,12 +41,12 @@ class RaceTest : public testing::TestWithParam<int> {
     EXPECT_TRUE(outcome.completed && outcome.findings.empty()) << Summary(outcome);
   }
   void ExpectFound(const LaunchOutcome& outcome, const std::string& code, const std::string& bug,
-                   engine::Severity severity = engine::Severity::kError) {
+                   records::Severity severity = records::Severity::kError) {
     ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
     EXPECT_EQ(outcome.findings[0].code, code) << Summary(outcome);
     EXPECT_EQ(outcome.findings[0].severity, severity) << Summary(outcome);
     EXPECT_EQ(outcome.findings[0].line, LineOfBug(bug)) << Summary(outcome);
-    EXPECT_EQ(outcome.completed, severity == engine::Severity::kWarning);
+    EXPECT_EQ(outcome.completed, severity == records::Severity::kWarning);
   }
 
   Interpreter emu;
@@ -101,7 +101,7 @@ TEST_P(RaceTest, DetectsRacesWithinAWarp) {
   ExpectNoFindings(emu.Launch("warp_reuse_good", {1}, {32}, x, y));
   ExpectFound(emu.Launch("warp_reuse_bad", {1}, {32}, x, y), "shared_race", "warp_reuse");
   ExpectFound(emu.Launch("volatile_reduction", {1}, {32}, x, y), "missing_syncwarp",
-              "volatile_reduction", engine::Severity::kWarning);
+              "volatile_reduction", records::Severity::kWarning);
 }
 
 TEST_P(RaceTest, NamedBarriersOrderTheirParticipants) {
@@ -121,7 +121,7 @@ TEST_P(RaceTest, AtomicsAndFlagsOrderAccesses) {
   const uint64_t x = emu.Buffer(Ascending(64)), y = emu.Buffer(Ascending(64));
   ExpectNoFindings(emu.Launch("count_good", {1}, {64}, x, y));
   ExpectFound(emu.Launch("count_bad", {1}, {64}, x, y), "shared_race", "count",
-              engine::Severity::kWarning);
+              records::Severity::kWarning);
   ExpectNoFindings(emu.Launch("flagged_good", {1}, {64}, x, y));
   ExpectFound(emu.Launch("flagged_bad", {1}, {64}, x, y), "shared_race", "flagged");
   ExpectNoFindings(emu.Launch("histogram", {1}, {64}, x, y));
@@ -137,16 +137,16 @@ TEST_P(RaceTest, WarnsAboutABarrierReachedFromTwoPlaces) {
   const auto outcome = emu.Launch("two_barriers", {1}, {64}, x, y);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
   EXPECT_EQ(outcome.findings[0].code, "barrier_divergence");
-  EXPECT_EQ(outcome.findings[0].severity, engine::Severity::kWarning);
+  EXPECT_EQ(outcome.findings[0].severity, records::Severity::kWarning);
   EXPECT_TRUE(outcome.completed);
 }
 
 TEST_P(RaceTest, HarmlessRacesAreWarnings) {
   const uint64_t x = emu.Buffer(Ascending(64)), y = emu.Buffer(Ascending(64));
   ExpectFound(emu.Launch("same_value", {1}, {64}, x, y), "shared_race", "same_value",
-              engine::Severity::kWarning);
+              records::Severity::kWarning);
   ExpectFound(emu.Launch("conflicting_lanes", {1}, {32}, x, y), "store_conflict",
-              "conflicting_lanes", engine::Severity::kWarning);
+              "conflicting_lanes", records::Severity::kWarning);
 }
 
 TEST_P(RaceTest, DetectsRacesBetweenBlocks) {
@@ -195,7 +195,7 @@ TEST_P(RaceTest, GridBarriersOrderBlocks) {
 
 TEST_P(RaceTest, DetectsReadsOfUnwrittenGlobalMemory) {
   ExpectFound(emu.Launch("reads_unwritten", {1}, {64}, emu.Empty<int>(64), emu.Empty<int>(64)),
-              "uninitialized_global", "reads_unwritten", engine::Severity::kWarning);
+              "uninitialized_global", "reads_unwritten", records::Severity::kWarning);
   const auto outcome =
       emu.Launch("reads_unwritten", {1}, {64}, emu.Empty<int>(64), emu.Empty<int>(64));
   ASSERT_FALSE(outcome.findings.empty());

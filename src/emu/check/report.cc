@@ -33,10 +33,10 @@ plan::Dim3 ThreadIndex(const Warp& warp, int lane) {
 
 int FirstLane(uint32_t mask) { return mask == 0 ? 0 : __builtin_ctz(mask); }
 
-void Record(Warp& warp, uint32_t source, engine::Finding finding) {
+void Record(Warp& warp, uint32_t source, records::Finding finding) {
   Worker& worker = *warp.worker;
   const uint64_t block = warp.block->number;
-  if (finding.severity == engine::Severity::kError) {
+  if (finding.severity == records::Severity::kError) {
     uint64_t stop = worker.launch->stop_at.load();
     while (block < stop && !worker.launch->stop_at.compare_exchange_weak(stop, block)) {
     }
@@ -47,7 +47,7 @@ void Record(Warp& warp, uint32_t source, engine::Finding finding) {
       return;
     }
   }
-  if (worker.findings.size() >= kMostFindings && finding.severity != engine::Severity::kError)
+  if (worker.findings.size() >= kMostFindings && finding.severity != records::Severity::kError)
     return;
   worker.findings.push_back({block, source, std::move(finding)});
 }
@@ -93,8 +93,8 @@ std::string WaitingLines(BlockState& block) {
 
 }  // namespace
 
-engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
-  engine::Finding finding;
+records::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
+  records::Finding finding;
   finding.code = code;
   finding.kernel = warp.worker->launch->kernel->demangled;
   const SourceLine line = LineOfOp(warp, op);
@@ -108,13 +108,13 @@ engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int l
 void SettleSuspicion(Warp& warp) {
   Suspicion& suspicion = warp.worker->suspicion;
   if (!suspicion.finding) return;
-  engine::Finding finding = std::move(*suspicion.finding);
+  records::Finding finding = std::move(*suspicion.finding);
   suspicion.finding.reset();
-  finding.severity = engine::Severity::kWarning;
+  finding.severity = records::Severity::kWarning;
   Record(warp, suspicion.source, std::move(finding));
 }
 
-void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
+void RecordFault(Warp& warp, uint32_t source, records::Finding finding) {
   warp.stop = Stop::kFault;
   SettleSuspicion(warp);
   Record(warp, source, std::move(finding));
@@ -122,7 +122,7 @@ void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
 
 const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
                 std::string where) {
-  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
+  records::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
   finding.message = message;
   finding.where = std::move(where);
   RecordFault(warp, op->source, std::move(finding));
@@ -131,8 +131,8 @@ const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& m
 
 void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
           std::string where) {
-  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
-  finding.severity = engine::Severity::kWarning;
+  records::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
+  finding.severity = records::Severity::kWarning;
   finding.message = message;
   finding.where = std::move(where);
   Record(warp, op->source, std::move(finding));
@@ -144,7 +144,7 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
   if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
   if (kind == FaultKind::kReadOnly) code = "writes_input";
   if (kind == FaultKind::kForeign) code = "foreign_buffer";
-  engine::Finding finding = Describe(warp, op, code, lane);
+  records::Finding finding = Describe(warp, op, code, lane);
   const char* name = "global memory";
   switch (space) {
     case MemorySpace::kShared:
@@ -208,8 +208,8 @@ void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
     message =
         fmt::format("The mask {:#010x} names lanes {:#010x}, which never arrive.", named, absent);
   }
-  engine::Finding finding = Describe(warp, op, "shuffle_inactive_lane", FirstLane(warp.active));
-  finding.severity = engine::Severity::kWarning;
+  records::Finding finding = Describe(warp, op, "shuffle_inactive_lane", FirstLane(warp.active));
+  finding.severity = records::Severity::kWarning;
   finding.message = std::move(message);
   finding.undefined = wrong != 0;
   Record(warp, op->source, std::move(finding));

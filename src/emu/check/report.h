@@ -22,9 +22,9 @@ const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& m
 void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane = -1,
           std::string where = {});
 /// A finding about `lane` at `op`, without a message.
-engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
+records::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
 /// Records an error, which ends the launch.
-void RecordFault(Warp& warp, uint32_t source, engine::Finding finding);
+void RecordFault(Warp& warp, uint32_t source, records::Finding finding);
 /// Reports the worker's suspicion as a warning when the block has ended. It is only a warning: if
 /// the value matters, poison shows up in the outputs.
 void SettleSuspicion(Warp& warp);

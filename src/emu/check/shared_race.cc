@@ -156,8 +156,16 @@ bool SharedChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t ac
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
     const uint32_t thread = warp.index * kLanes + lane;
-    const Lane access{warp,   op,     kind, lane, thread, offsets[lane], bytes, common | thread,
-                      active, offsets};
+    const Lane access{.warp = warp,
+                      .op = op,
+                      .kind = kind,
+                      .lane = lane,
+                      .thread = thread,
+                      .offset = offsets[lane],
+                      .bytes = bytes,
+                      .stamp = common | thread,
+                      .active = active,
+                      .offsets = offsets};
     const uint32_t last = (offsets[lane] + bytes - 1) >> granule_shift_;
     for (uint32_t granule = offsets[lane] >> granule_shift_; granule <= last; ++granule) {
       if (!CheckGranule(access, granule)) return false;

@@ -9,8 +9,8 @@
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
-#include "engine/line_counters.h"
 #include "ptx/ir.h"
+#include "records/counters.h"
 
 namespace cupel::emu {
 
@@ -125,7 +125,7 @@ struct Code {
   /// By instruction, for counters. An instruction without ops executes as often as the next op.
   struct Instruction {
     uint32_t first_op = 0, end_op = 0;
-    engine::InstructionClass kind = engine::InstructionClass::kInteger;
+    records::InstructionClass kind = records::InstructionClass::kInteger;
     bool is_branch = false;  // conditional
     bool is_free = false;    // machine code does not need it
     /// An atomic on shared memory that is retried until it succeeds.

@@ -52,9 +52,9 @@ struct LaunchOutcome {
   bool wants_order = false;
   bool completed = false;   // false: an error finding or `unsupported` ended the launch early
   std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
-  std::vector<engine::Finding> findings;
+  std::vector<records::Finding> findings;
   std::vector<std::string> printed;  // one string per printf call; blocks in order
-  engine::LaunchCounters
+  records::LaunchCounters
       counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
   std::vector<uint32_t> block_work;   // warp instructions by block run; empty without counters
   std::vector<WrittenRange> written;  // with LaunchRequest::only: sorted, not adjacent

@@ -27,7 +27,7 @@ struct StrideVote {
 };
 
 struct OpAccesses {
-  engine::WorkCounts work;  // only the members for memory
+  records::WorkCounts work;  // only the members for memory
   StrideVote stride;
 };
 

@@ -22,13 +22,13 @@ namespace cupel::emu {
 struct SeenFinding {
   uint64_t block = 0;
   uint32_t source = 0;
-  engine::Finding finding;
+  records::Finding finding;
 };
 
 /// A read of memory that nothing has written so far. If a thread writes that memory later, this is
 /// reported as a race; otherwise SettleSuspicion reports it when the block ends.
 struct Suspicion {
-  std::optional<engine::Finding> finding;
+  std::optional<records::Finding> finding;
   std::string reads;          // "Thread 3 reads byte 12 of shared memory"
   bool is_unwritten = false;  // false: a copy to it is in flight
   uint32_t source = 0;
@@ -51,8 +51,8 @@ struct Worker {
   std::vector<SeenFinding> findings;
   std::vector<PrintedText> printed;
   size_t printed_bytes = 0;
-  engine::LaunchCounters counters;   // exact, of all blocks
-  engine::LaunchCounters sampled;    // of counted blocks only
+  records::LaunchCounters counters;  // exact, of all blocks
+  records::LaunchCounters sampled;   // of counted blocks only
   std::unique_ptr<Profile> profile;  // of counted blocks, by op; null without counters
   NearCache near;                    // of counted blocks
   uint64_t blocks_counted = 0;

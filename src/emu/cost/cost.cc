@@ -76,11 +76,11 @@ Shape ShapeOf(const CostInput& input, const device::Description& device) {
 // Share of the whole launch's work that the busiest SM does.
 double BusiestShare(const Shape& s) { return s.imbalance * s.blocks_of_busiest / s.blocks; }
 
-double MixOf(const engine::LaunchCounters& c, engine::InstructionClass which) {
+double MixOf(const records::LaunchCounters& c, records::InstructionClass which) {
   return static_cast<double>(c.mix[static_cast<size_t>(which)]);
 }
 
-double IssueUs(const engine::LaunchCounters& c, const Shape& s) {
+double IssueUs(const records::LaunchCounters& c, const Shape& s) {
   const double resident_warps = s.blocks_of_busiest * s.warps_per_block;
   const double schedulers = std::min(kSchedulersPerSm, resident_warps);
   const auto issued =
@@ -111,7 +111,7 @@ Traffic TrafficOf(const CostInput& input) {
 }
 
 // Instructions of the busiest warp of a block, on average over blocks.
-double CriticalInstructions(const engine::LaunchCounters& c, const Shape& s) {
+double CriticalInstructions(const records::LaunchCounters& c, const Shape& s) {
   const double mean = static_cast<double>(c.warp_instructions) / (s.blocks * s.warps_per_block);
   return std::max(mean, static_cast<double>(c.critical_warp_instructions) / s.blocks);
 }
@@ -127,7 +127,7 @@ double MissLatency(const Traffic& traffic, const Shape& s) {
 // The time of one warp alone: the chains of its basic blocks one after another, plus barriers. The
 // warps of a wave wait at the same time; waves run one after another.
 double LatencyUs(const CostInput& input, const Traffic& traffic, const Shape& s) {
-  const engine::LaunchCounters& c = input.counters;
+  const records::LaunchCounters& c = input.counters;
   const double warps = s.blocks * s.warps_per_block;
   const double instructions = static_cast<double>(c.warp_instructions) / warps;
   // The busiest warp does more of everything.
@@ -143,37 +143,37 @@ double LatencyUs(const CostInput& input, const Traffic& traffic, const Shape& s)
   return s.imbalance * s.waves * clocks / s.clock_mhz;
 }
 
-double Fp32Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+double Fp32Us(const records::LaunchCounters& c, const Shape& s, const device::Description& d) {
   const double per_sm = d.fp32_flops / std::max(d.sm_count, 1);
   return static_cast<double>(c.floating_point_operations) * BusiestShare(s) / per_sm * 1e6;
 }
 
-double Fp64Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+double Fp64Us(const records::LaunchCounters& c, const Shape& s, const device::Description& d) {
   // A fused multiply-add is two operations.
-  const double operations = MixOf(c, engine::InstructionClass::kFp64) * kWarpSize * 2;
+  const double operations = MixOf(c, records::InstructionClass::kFp64) * kWarpSize * 2;
   const double per_sm = d.fp64_flops / std::max(d.sm_count, 1);
   return operations * BusiestShare(s) / per_sm * 1e6;
 }
 
-double IntegerUs(const engine::LaunchCounters& c, const Shape& s) {
-  const double lanes = kWarpSize * std::max(0.0, MixOf(c, engine::InstructionClass::kInteger) -
+double IntegerUs(const records::LaunchCounters& c, const Shape& s) {
+  const double lanes = kWarpSize * std::max(0.0, MixOf(c, records::InstructionClass::kInteger) -
                                                      static_cast<double>(c.free_instructions));
   return lanes / kIntegersPerClock * BusiestShare(s) / s.clock_mhz;
 }
 
-double SpecialUs(const engine::LaunchCounters& c, const Shape& s) {
+double SpecialUs(const records::LaunchCounters& c, const Shape& s) {
   const double clocks =
-      kWarpSize * std::max(MixOf(c, engine::InstructionClass::kSpecial) / kSpecialPerClock,
-                           MixOf(c, engine::InstructionClass::kConversion) / kConversionsPerClock);
+      kWarpSize * std::max(MixOf(c, records::InstructionClass::kSpecial) / kSpecialPerClock,
+                           MixOf(c, records::InstructionClass::kConversion) / kConversionsPerClock);
   return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
-double TensorUs(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+double TensorUs(const records::LaunchCounters& c, const Shape& s, const device::Description& d) {
   const double per_sm = d.tensor_flops / std::max(d.sm_count, 1);
   return static_cast<double>(c.tensor_operations) * BusiestShare(s) / per_sm * 1e6;
 }
 
-double SharedUs(const engine::LaunchCounters& c, const Shape& s) {
+double SharedUs(const records::LaunchCounters& c, const Shape& s) {
   const auto clocks = static_cast<double>(c.shared_wavefronts);
   return clocks * BusiestShare(s) / s.clock_mhz;
 }
@@ -189,7 +189,7 @@ double DramUs(const CostInput& input, const Traffic& traffic, const device::Desc
   return bytes / d.dram_bytes * 1e6;
 }
 
-double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape& s,
+double L2Us(const records::LaunchCounters& c, const Traffic& traffic, const Shape& s,
             const device::Description& d) {
   const double whole = traffic.all() / d.l2_bandwidth * 1e6;
   const double busiest = traffic.all() * BusiestShare(s) / (kL2BytesPerSmClock * s.clock_mhz);
@@ -203,7 +203,7 @@ double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape
 }
 
 // A request takes one clock per line, or the time to deliver its bytes.
-double L1Us(const engine::LaunchCounters& c, const Shape& s) {
+double L1Us(const records::LaunchCounters& c, const Shape& s) {
   const auto requests = static_cast<double>(c.work.load_requests + c.work.store_requests);
   const auto lines = static_cast<double>(c.work.load_lines + c.work.store_lines);
   const double bytes =
@@ -213,7 +213,7 @@ double L1Us(const engine::LaunchCounters& c, const Shape& s) {
 }
 
 // Atomics at one line execute one after another; others spread over the L2.
-double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
+double AtomicsUs(const records::LaunchCounters& c, const Shape& s) {
   const double clocks =
       std::max(static_cast<double>(c.hottest_atomics) / kAtomicTurnsPerClock,
                static_cast<double>(c.work.atomic_sectors) / kAtomicSectorsPerClock);
@@ -272,7 +272,7 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   if (input.counters.grid.Count() == 0 || input.counters.block.Count() == 0) return cost;
   const Shape shape = ShapeOf(input, device);
   const Traffic traffic = TrafficOf(input);
-  const engine::LaunchCounters& c = input.counters;
+  const records::LaunchCounters& c = input.counters;
   cost.blocks_us = shape.blocks / kBlocksPerClock / shape.clock_mhz;
   cost.issue_us = IssueUs(c, shape);
   cost.integer_us = IntegerUs(c, shape);

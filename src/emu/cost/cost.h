@@ -20,7 +20,7 @@
 namespace cupel::emu {
 
 struct CostInput {
-  engine::LaunchCounters counters;  // grid, block and counts
+  records::LaunchCounters counters;  // grid, block and counts
   device::Occupancy occupancy;
   /// Bytes of all buffers that the launch's parameters point into: the most that a launch must move
   /// through DRAM in each direction. 0: not known.

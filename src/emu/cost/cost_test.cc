@@ -9,7 +9,7 @@ namespace {
 // An elementwise kernel over n floats: one load and one store of 4 bytes per element.
 CostInput Elementwise(uint64_t n, uint32_t threads, const device::Description& device) {
   CostInput input;
-  engine::LaunchCounters& c = input.counters;
+  records::LaunchCounters& c = input.counters;
   c.block = {threads, 1, 1};
   c.grid = {static_cast<uint32_t>((n + threads - 1) / threads), 1, 1};
   c.warp_instructions = n / 32 * 15;
@@ -67,18 +67,18 @@ TEST_F(Cost, TinyLaunchesCostLatency) {
 
 TEST_F(Cost, NoCountReducesTheEstimate) {
   const CostInput base = Elementwise(1 << 20, 256, device_);
-  uint64_t engine::LaunchCounters::* counts[] = {
-      &engine::LaunchCounters::warp_instructions,
-      &engine::LaunchCounters::global_load_sectors,
-      &engine::LaunchCounters::global_store_sectors,
-      &engine::LaunchCounters::chain_clocks,
-      &engine::LaunchCounters::chain_loads,
-      &engine::LaunchCounters::chain_shared_loads,
-      &engine::LaunchCounters::retry_clocks,
-      &engine::LaunchCounters::shared_wavefronts,
-      &engine::LaunchCounters::hottest_atomics,
-      &engine::LaunchCounters::barriers,
-      &engine::LaunchCounters::floating_point_operations};
+  uint64_t records::LaunchCounters::* counts[] = {
+      &records::LaunchCounters::warp_instructions,
+      &records::LaunchCounters::global_load_sectors,
+      &records::LaunchCounters::global_store_sectors,
+      &records::LaunchCounters::chain_clocks,
+      &records::LaunchCounters::chain_loads,
+      &records::LaunchCounters::chain_shared_loads,
+      &records::LaunchCounters::retry_clocks,
+      &records::LaunchCounters::shared_wavefronts,
+      &records::LaunchCounters::hottest_atomics,
+      &records::LaunchCounters::barriers,
+      &records::LaunchCounters::floating_point_operations};
   for (auto count : counts) {
     double last = Us(base);
     CostInput more = base;
@@ -188,14 +188,14 @@ TEST_F(Cost, BusiestSmDeterminesCostOfUnevenBlocks) {
 
 TEST_F(Cost, OtherUnitsThanFp32CanBeTheBound) {
   CostInput input = Elementwise(1 << 20, 256, device_);
-  const auto set = [&](engine::InstructionClass which, uint64_t count) {
+  const auto set = [&](records::InstructionClass which, uint64_t count) {
     input.counters.mix[static_cast<size_t>(which)] = count;
   };
   const double base = Us(input);
-  set(engine::InstructionClass::kSpecial, 1 << 20);
+  set(records::InstructionClass::kSpecial, 1 << 20);
   EXPECT_NEAR(EstimateLaunch(input, device_).special_us, (1 << 20) * 2.0 / 132 / 1980, 0.3);
   EXPECT_GT(Us(input), base);
-  set(engine::InstructionClass::kFp64, 8 << 20);
+  set(records::InstructionClass::kFp64, 8 << 20);
   EXPECT_EQ(EstimateLaunch(input, device_).Bounds()[0].first, "fp64");
   input.counters.tensor_operations = 1'000'000'000'000;
   EXPECT_NEAR(EstimateLaunch(input, device_).tensor_us, 1e12 / 989e12 * 1e6, 40);

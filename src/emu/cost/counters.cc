@@ -27,7 +27,7 @@ OpAccesses& AccessesOf(Warp& warp, const Op* op) {
 /// The distance between the addresses of neighbouring lanes, if most of them agree on it.
 int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
   const uint32_t neighbours = active & (active >> 1);  // lanes whose next lane is active too
-  if (neighbours == 0) return (active & (active - 1)) == 0 ? 0 : engine::kIrregular;
+  if (neighbours == 0) return (active & (active - 1)) == 0 ? 0 : records::kIrregular;
   const auto distance = [&](int lane) {
     return static_cast<int64_t>(offsets[lane + 1]) - static_cast<int64_t>(offsets[lane]);
   };
@@ -39,7 +39,7 @@ int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
   for (uint32_t rest = neighbours; rest != 0; rest &= rest - 1) {
     agree += distance(__builtin_ctz(rest)) == vote.stride;
   }
-  return 3 * agree >= 2 * __builtin_popcount(neighbours) ? vote.stride : engine::kIrregular;
+  return 3 * agree >= 2 * __builtin_popcount(neighbours) ? vote.stride : records::kIrregular;
 }
 
 /// The sectors that a request accesses, with a bit for each byte used.
@@ -182,7 +182,7 @@ void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
   const auto count = static_cast<uint32_t>(__builtin_popcount(access.global));
   warp.worker->sampled.global_atomics += count;
   Profile& profile = *warp.worker->profile;
-  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  records::WorkCounts& work = AccessesOf(warp, op).work;
   ++work.atomic_requests;
   work.atomic_lanes += count;
   work.atomic_turns += Turns(access.global, addresses);
@@ -214,7 +214,7 @@ void CountSharedAtomic(Warp& warp, const Op* op, uint32_t active, const uint32_t
     most = std::max<uint32_t>(most, ++in_bank[offsets[__builtin_ctz(rest)] / 4 % 32]);
   }
   warp.worker->sampled.shared_wavefronts += most;
-  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  records::WorkCounts& work = AccessesOf(warp, op).work;
   ++work.shared_requests;
   work.shared_wavefronts += most;
   ++work.shared_ideal_wavefronts;
@@ -233,8 +233,8 @@ void CountGlobal(Warp& warp, const Op* op, uint32_t active, uint64_t base,
   const uint64_t bytes =
       uint64_t{shape.bytes()} * static_cast<uint32_t>(__builtin_popcount(active));
   OpAccesses& accesses = AccessesOf(warp, op);
-  engine::WorkCounts& work = accesses.work;
-  engine::LaunchCounters& counters = warp.worker->sampled;
+  records::WorkCounts& work = accesses.work;
+  records::LaunchCounters& counters = warp.worker->sampled;
   work.touched_bytes += sectors.bytes();
   accesses.stride.Cast(StrideOf(active, offsets), warp.block->number);
   if (shape.store) {
@@ -275,7 +275,7 @@ void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
   }
   const uint32_t wavefronts = Wavefronts(active, bytes, offsets);
   warp.worker->sampled.shared_wavefronts += wavefronts;
-  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  records::WorkCounts& work = AccessesOf(warp, op).work;
   ++work.shared_requests;
   work.shared_wavefronts += wavefronts;
   work.shared_ideal_wavefronts += IdealWavefronts(active, bytes);

@@ -17,10 +17,10 @@
 namespace cupel::emu {
 namespace {
 
-using engine::InstructionClass;
-using engine::LaunchCounters;
-using engine::LineCounters;
-using engine::WorkCounts;
+using records::InstructionClass;
+using records::LaunchCounters;
+using records::LineCounters;
+using records::WorkCounts;
 
 constexpr size_t kLinesKept = 64;  // for each launch
 // One retry of a float atomic in shared memory (bench/calibrate on an H200: 20 clocks for each lane
@@ -264,6 +264,7 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
   }
   SumChains(code, profile, scale, counters);
   ScaleWork(scale, &counters->work);
+  counters->global_requests = counters->work.load_requests + counters->work.store_requests;
   for (uint64_t& count : counters->mix) count = scale(count);
   counters->tensor_operations = scale(counters->tensor_operations);
   counters->retry_clocks = scale(counters->retry_clocks);

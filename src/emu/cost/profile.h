@@ -22,6 +22,6 @@ const Op* StepObserved(Warp& warp, const Op* op);
 
 /// Computes lines, mix and sums of `profile`, multiplied by blocks / counted.
 void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
-               engine::LaunchCounters* counters);
+               records::LaunchCounters* counters);
 
 }  // namespace cupel::emu

@@ -13,9 +13,9 @@
 namespace cupel::emu {
 namespace {
 
-using engine::InstructionClass;
-using engine::LaunchCounters;
-using engine::LineCounters;
+using records::InstructionClass;
+using records::LaunchCounters;
+using records::LineCounters;
 
 constexpr const char* kHead = R"(
 .version 8.0
@@ -115,7 +115,7 @@ TEST_F(ProfileTest, FindsStrideDespiteABreakInTheAddresses) {
   // Two rows of 16 threads: the second row has the addresses of the first.
   EXPECT_EQ(At(Run(8, 4, 1, {16, 2, 1}), 10).lane_stride, 8);
   // Sixteen rows of two threads: every other distance is negative.
-  EXPECT_EQ(At(Run(8, 4, 1, {2, 16, 1}), 10).lane_stride, engine::kIrregular);
+  EXPECT_EQ(At(Run(8, 4, 1, {2, 16, 1}), 10).lane_stride, records::kIrregular);
 }
 
 TEST_F(ProfileTest, CountsDivergentLanes) {

@@ -133,7 +133,7 @@ TEST_F(CallsTest, QuotesFailedAssertion) {
   const LaunchOutcome outcome = run_.Launch("asserts", {1, 1, 1}, {32, 1, 1}, run_.Buffer(values));
   EXPECT_FALSE(outcome.completed);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
-  const engine::Finding& finding = outcome.findings[0];
+  const records::Finding& finding = outcome.findings[0];
   EXPECT_EQ(finding.code, "assertion_failed");
   EXPECT_EQ(finding.thread.x, 5u);
   EXPECT_EQ(finding.file, "calls.cu");

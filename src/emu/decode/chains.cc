@@ -14,9 +14,9 @@
 namespace cupel::emu {
 namespace {
 
-using engine::InstructionClass;
 using ptx::Instr;
 using ptx::Modifier;
+using records::InstructionClass;
 
 // Clocks from an instruction to one that needs its result, measured on an H200 with
 // bench/calibrate. Local memory and constants count as loads that hit the L1.

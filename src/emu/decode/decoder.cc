@@ -364,7 +364,7 @@ void Decoder::ResolveLists() {
 /// True if only `st` instructions write to global memory.
 bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
-    if (ClassOf(instr) != engine::InstructionClass::kGlobal) return true;
+    if (ClassOf(instr) != records::InstructionClass::kGlobal) return true;
     switch (RowOf(instr.op).memory) {
       case MemoryUse::kLoad:
       case MemoryUse::kStore:

@@ -36,9 +36,9 @@
 namespace cupel::emu {
 namespace {
 
-using engine::Finding;
 using engine::Run;
 using engine::RunOptions;
+using records::Finding;
 
 /// The total bytes of the buffers in `numbers` for which `counts` returns true.
 template <typename Predicate>
@@ -192,13 +192,22 @@ class Execution {
     MakeReachable(launch.relocations);
     std::vector<uint64_t> only;
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
-    TRY_ASSIGN(LaunchOutcome outcome,
-               RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
-                          launch.cooperative, parameters, only, shadows_,
-                          ResidentBlocks(launch, limits), NearBytes(launch, limits), in_order_, 0,
-                          static_cast<uint32_t>(std::max(device_.sm_count, 1)),
-                          static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes},
-                         memory_, options_, pool_));
+    const LaunchRequest request{
+        .kernel = kernel,
+        .grid = launch.grid,
+        .block = launch.block,
+        .cluster = launch.cluster,
+        .dynamic_shared = launch.dynamic_shared,
+        .cooperative = launch.cooperative,
+        .parameters = parameters,
+        .only = only,
+        .shadows = shadows_,
+        .resident_blocks = ResidentBlocks(launch, limits),
+        .near_bytes = NearBytes(launch, limits),
+        .in_order = in_order_,
+        .processors = static_cast<uint32_t>(std::max(device_.sm_count, 1)),
+        .processor_warps = static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes};
+    TRY_ASSIGN(LaunchOutcome outcome, RunLaunch(request, memory_, options_, pool_));
     wants_order_ |= outcome.wants_order;
     run->order_matters |=
         kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;

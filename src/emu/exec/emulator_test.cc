@@ -114,8 +114,8 @@ class EmulatorTest : public ::testing::Test {
     std::memcpy(values.data(), output.bytes.data(), output.bytes.size());
     return values;
   }
-  static const engine::Finding* Find(const engine::Run& run, const std::string& code) {
-    for (const engine::Finding& finding : run.findings) {
+  static const records::Finding* Find(const engine::Run& run, const std::string& code) {
+    for (const records::Finding& finding : run.findings) {
       if (finding.code == code) return &finding;
     }
     return nullptr;
@@ -154,7 +154,7 @@ TEST_F(EmulatorTest, RunsALaunchFromArgumentsToOutputs) {
   ASSERT_EQ(got.size(), 100u);
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(got[i], 3 * in[i]);
   ASSERT_EQ(run.counters.launches.size(), 1u);
-  const engine::LaunchCounters& c = run.counters.launches[0];
+  const records::LaunchCounters& c = run.counters.launches[0];
   EXPECT_EQ(c.global_load_bytes, 400u);
   EXPECT_EQ(c.global_store_bytes, 400u);
   EXPECT_EQ(c.global_load_sectors, 13u);
@@ -353,7 +353,7 @@ TEST_F(EmulatorTest, OutOfBoundsReadNamesTheBuffer) {
   const engine::Run run = Run(arguments);
   EXPECT_FALSE(run.completed);
   EXPECT_TRUE(run.outputs.empty());
-  const engine::Finding* finding = Find(run, "out_of_bounds");
+  const records::Finding* finding = Find(run, "out_of_bounds");
   ASSERT_NE(finding, nullptr);
   EXPECT_NE(finding->where.find("argument 0"), std::string::npos) << finding->where;
   EXPECT_EQ(finding->thread.x, 63u);
@@ -458,7 +458,7 @@ TEST_F(EmulatorTest, DeviceLimitsBlocksThatRunTogether) {
     const engine::Run run = Run({});
     EXPECT_EQ(run.completed, blocks == 264);
     if (blocks == 264) continue;
-    const engine::Finding* finding = Find(run, "deadlock");
+    const records::Finding* finding = Find(run, "deadlock");
     ASSERT_NE(finding, nullptr);
     EXPECT_NE(finding->message.find("The device holds 264 blocks"), std::string::npos)
         << finding->message;

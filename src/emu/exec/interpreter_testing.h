@@ -132,7 +132,7 @@ inline std::string TestKernels() { return TestData("kernels.ptx"); }
 /// All findings on one line, for messages of failed expectations.
 inline std::string Summary(const LaunchOutcome& outcome) {
   std::string text = outcome.unsupported;
-  for (const engine::Finding& finding : outcome.findings) {
+  for (const records::Finding& finding : outcome.findings) {
     text += "[" + finding.code + " line " + std::to_string(finding.line) + ": " + finding.message +
             " " + finding.where + "] ";
   }

@@ -266,7 +266,7 @@ class InOrder {
   bool waiting_ = false, first_checked_ = false;
 };
 
-void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to) {
+void AddCounters(const records::LaunchCounters& from, records::LaunchCounters* to) {
   to->warp_instructions += from.warp_instructions;
   to->lane_instructions += from.lane_instructions;
   to->global_load_sectors += from.global_load_sectors;
@@ -281,7 +281,7 @@ void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to)
 }
 
 /// Scales the counts of `counted` blocks to all `blocks`.
-void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* counters) {
+void Extrapolate(uint64_t blocks, uint64_t counted, records::LaunchCounters* counters) {
   if (counted == 0 || counted == blocks) return;
   auto scale = [&](uint64_t& value) {
     value = static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
@@ -298,7 +298,7 @@ void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* coun
 
 /// Sums up the counts of all workers. Some cover all blocks that ran, others only counted blocks.
 void MergeCounters(LaunchState& launch, std::vector<Worker>& workers, LaunchOutcome* outcome) {
-  engine::LaunchCounters sampled;
+  records::LaunchCounters sampled;
   Profile* profile = workers[0].profile.get();
   uint64_t counted = 0;
   for (Worker& worker : workers) {
@@ -331,7 +331,7 @@ void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome
   std::stable_sort(all.begin(), all.end(),
                    [](const SeenFinding& a, const SeenFinding& b) { return a.block < b.block; });
   for (SeenFinding& seen : all) {
-    const auto same = [&](const engine::Finding& other) {
+    const auto same = [&](const records::Finding& other) {
       return other.code == seen.finding.code && other.line == seen.finding.line &&
              other.file == seen.finding.file;
     };
@@ -359,7 +359,7 @@ void MergePrinted(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome*
 /// Checks the request. If it cannot run, puts the reason into `outcome` and returns true.
 bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   auto refuse = [&](std::string message) {
-    engine::Finding finding;
+    records::Finding finding;
     finding.code = "illegal_launch";
     finding.kernel = request.kernel->demangled;
     finding.message = std::move(message);

@@ -181,11 +181,11 @@ KernelLimits LimitsOf(const Kernel& kernel, const ptx::Module& module,
   return limits;
 }
 
-std::optional<engine::Finding> CheckLaunch(const plan::Launch& launch, const KernelLimits& kernel,
-                                           const device::Description& device) {
+std::optional<records::Finding> CheckLaunch(const plan::Launch& launch, const KernelLimits& kernel,
+                                            const device::Description& device) {
   const MaybeRefusal refusal = FirstRefusal(launch, kernel, device);
   if (!refusal) return std::nullopt;
-  engine::Finding finding;
+  records::Finding finding;
   finding.code = "illegal_launch";
   finding.kernel = kernel.demangled;
   finding.message = fmt::format("{}: {}", refusal->error, refusal->why);

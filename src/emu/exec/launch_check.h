@@ -28,7 +28,7 @@ KernelLimits LimitsOf(const Kernel& kernel, const ptx::Module& module,
 
 /// Returns the finding "illegal_launch" with CUDA's error name and the limit, or nullopt if the
 /// launch is legal on `device`.
-std::optional<engine::Finding> CheckLaunch(const plan::Launch& launch, const KernelLimits& kernel,
-                                           const device::Description& device);
+std::optional<records::Finding> CheckLaunch(const plan::Launch& launch, const KernelLimits& kernel,
+                                            const device::Description& device);
 
 }  // namespace cupel::emu

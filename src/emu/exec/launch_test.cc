@@ -28,7 +28,7 @@ std::vector<int> Ints(size_t count, uint64_t seed) {
   return values;
 }
 bool Has(const LaunchOutcome& outcome, const std::string& code) {
-  for (const engine::Finding& finding : outcome.findings) {
+  for (const records::Finding& finding : outcome.findings) {
     if (finding.code == code) return true;
   }
   return false;
@@ -220,7 +220,7 @@ TEST_F(LaunchTest, ShuffleReadsLanesOutsideItsMask) {
   const uint64_t dx = emu.Buffer(x), dy = emu.Buffer(std::vector<float>(1));
   const auto outcome = emu.Launch("excluded_shuffle", {1}, {32}, dx, dy);
   EXPECT_TRUE(Has(outcome, "shuffle_inactive_lane")) << Summary(outcome);
-  EXPECT_EQ(outcome.findings[0].severity, engine::Severity::kWarning);
+  EXPECT_EQ(outcome.findings[0].severity, records::Severity::kWarning);
   float sum = 0;
   for (int i = 0; i < 10; ++i) sum += x[static_cast<size_t>(i)];
   EXPECT_NEAR(emu.Read<float>(dy, 1)[0], sum, 1e-5f);
@@ -273,7 +273,7 @@ TEST_F(LaunchTest, OutOfBoundsNamesTheBufferAndTheThread) {
   const auto outcome = emu.Launch("silu_mul", {4}, {256}, da, db, dc, int{kN});
   ASSERT_FALSE(outcome.completed);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
-  const engine::Finding& finding = outcome.findings[0];
+  const records::Finding& finding = outcome.findings[0];
   EXPECT_EQ(finding.code, "out_of_bounds");
   EXPECT_NE(finding.where.find("buffer 1"), std::string::npos) << finding.where;
   EXPECT_EQ(finding.block, (plan::Dim3{3, 0, 0}));

@@ -120,7 +120,7 @@ TEST_F(SamplingTest, SampledBlocksWriteCorrectValues) {
 TEST_F(SamplingTest, ScalesCountsToTheWholeGrid) {
   plan_.nodes = {Launch("twice", 0, 1)};
   const engine::Run run = Execute();
-  const engine::LaunchCounters& counters = run.counters.launches.at(0);
+  const records::LaunchCounters& counters = run.counters.launches.at(0);
   EXPECT_EQ(counters.warp_instructions, kGridBlocks * 12u);
   EXPECT_EQ(counters.global_load_sectors, kGridBlocks * 4u);
   EXPECT_EQ(counters.blocks_run, run.emulated_blocks);

@@ -8,11 +8,11 @@
 namespace cupel::emu {
 namespace {
 
-using engine::InstructionClass;
 using ptx::Instr;
 using ptx::Modifier;
 using ptx::Opcode;
 using ptx::Type;
+using records::InstructionClass;
 
 InstructionClass ClassOfSpace(const Instr& instr) {
   for (const Modifier modifier : instr.modifiers) {

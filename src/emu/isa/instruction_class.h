@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/line_counters.h"
 #include "ptx/ir.h"
+#include "records/counters.h"
 
 namespace cupel::emu {
 
-engine::InstructionClass ClassOf(const ptx::Instr& instr);
+records::InstructionClass ClassOf(const ptx::Instr& instr);
 
 /// True for moves between registers, which machine code does not need.
 bool IsFree(const ptx::Instr& instr);

@@ -14,8 +14,8 @@
 namespace cupel::emu {
 namespace {
 
-using engine::Finding;
-using engine::Severity;
+using records::Finding;
+using records::Severity;
 using Wide = __int128;
 
 constexpr uint64_t kBytesPerTask = 1 << 20;

@@ -34,7 +34,7 @@ bool Relocate(std::span<const plan::Relocation> relocations, std::span<const Bou
 
 /// The error of a node: at most one of the two is set.
 struct NodeOutcome {
-  std::optional<engine::Finding> finding;
+  std::optional<records::Finding> finding;
   std::string unsupported;
   bool ok() const { return !finding && unsupported.empty(); }
 };

@@ -53,8 +53,8 @@ void ForElements(const std::vector<int64_t>& shape, const std::vector<int64_t>& 
 }
 
 /// The places that flagged elements, with the number of elements for each.
-std::vector<engine::ShadowCause> CausesOf(const ShadowSites& places,
-                                          const std::array<int64_t, ShadowSites::kMost>& counts) {
+std::vector<records::ShadowCause> CausesOf(const ShadowSites& places,
+                                           const std::array<int64_t, ShadowSites::kMost>& counts) {
   std::vector<std::pair<ShadowSite, int64_t>> found;
   const std::vector<ShadowSite> all = places.All();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -65,7 +65,7 @@ std::vector<engine::ShadowCause> CausesOf(const ShadowSites& places,
     return std::tie(a.first.kernel, a.first.file, a.first.line) <
            std::tie(b.first.kernel, b.first.file, b.first.line);
   });
-  std::vector<engine::ShadowCause> causes;
+  std::vector<records::ShadowCause> causes;
   for (const auto& [site, count] : found) {
     std::string what = site.mnemonic.empty() ? "other places" : site.mnemonic;
     if (site.line > 0) {

@@ -102,7 +102,7 @@ void ReportStall(std::span<BlockState* const> blocks, std::span<const LoopScan> 
   if (loop == nullptr) return;
   BlockState& block = *blocks[index];
   Warp& warp = block.warps[loop->warp];
-  engine::Finding finding = Describe(
+  records::Finding finding = Describe(
       warp, loop->at, loop->waits ? "deadlock" : "instruction_budget", __builtin_ctz(loop->lanes));
   const std::string description = DescribeOthers(blocks, scans);
   const std::string others = description.empty() ? "" : fmt::format(" ({})", description);

@@ -44,9 +44,9 @@ class StallTest : public testing::Test {
                           const std::string& code = "deadlock") {
     EXPECT_FALSE(outcome.completed);
     ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
-    const engine::Finding& finding = outcome.findings[0];
+    const records::Finding& finding = outcome.findings[0];
     EXPECT_EQ(finding.code, code) << Summary(outcome);
-    EXPECT_EQ(finding.severity, engine::Severity::kError);
+    EXPECT_EQ(finding.severity, records::Severity::kError);
     EXPECT_EQ(finding.file, "spins.cu");
     EXPECT_EQ(finding.line, Marked(name)) << Summary(outcome);
     EXPECT_LT(outcome.counters.warp_instructions, 100'000'000u);

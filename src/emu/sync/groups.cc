@@ -196,7 +196,7 @@ bool YieldTurn(Warp& warp) {
 }
 
 void CollectCounts(Warp& warp) {
-  engine::LaunchCounters& counters = warp.worker->counters;
+  records::LaunchCounters& counters = warp.worker->counters;
   counters.warp_instructions += warp.warp_instructions;
   counters.lane_instructions += warp.lane_instructions;
   counters.floating_point_operations += warp.flops;

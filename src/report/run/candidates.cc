@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "records/json.h"
 #include "report/loose_json.h"
 #include "report/run/stages.h"
 #include "report/run/winner.h"
@@ -71,11 +72,14 @@ std::map<int64_t, std::vector<RunStage>> ByCandidate(const std::vector<archive::
 /// Reads the verdict. For the best candidate, also adds the evidence and the profile to `run`.
 Status AddVerdict(const archive::Archive& archive, const archive::StoredVerdict& stored, Run& run,
                   RunCandidate& candidate) {
-  const Json verdict = ObjectFrom(stored.json);
+  // A report shows what there is.
+  const records::Verdict verdict =
+      records::ReadVerdict(ObjectFrom(stored.json), "verdict", records::kTolerant)
+          .value_or(records::Verdict{});
   candidate.judged = true;
   candidate.judged_ms = stored.created_ms;
   PlaceVerdict(verdict, candidate.accepted(), candidate.stages);
-  SetDropReason(candidate, ReasonsFrom(ListAt(verdict, "reasons")));
+  SetDropReason(candidate, ReasonsFrom(verdict.reasons));
   const bool begins = !run.lineage.empty() && candidate.id == run.lineage.front();
   if (begins) run.profile["start"] = ProfileOf(verdict);
   if (candidate.id != run.best) return {};

@@ -51,14 +51,18 @@ inline Json Verdict(const std::string& decision, const std::string& status, cons
                     {"occupancy", 0.75},
                     {"limited_by", "registers"},
                     {"estimated_us", 11.6}};
-  const Json setting{{"id", "single-0"},
-                     {"description", "batch_size=64"},
-                     {"status", status},
-                     {"largest_error", {{"rms_over_limit", 0.02}, {"max_over_limit", "nan"}}},
-                     {"trials", {{{"ok", status == "passed"}}, {{"ok", true}}}},
-                     {"established", {{"shadow_inputs", 3}, {"exact_inputs", 2}}},
-                     {"distributions", {{"tried", {"uniform", "planted"}}}},
-                     {"counters", {{"estimated_us", 11.6}, {"launches", {launch}}}}};
+  const Json setting{
+      {"id", "single-0"},
+      {"description", "batch_size=64"},
+      {"status", status},
+      {"trials",
+       {{{"ok", status == "passed"},
+         {"outputs",
+          {{{"rms_error", 0.02}, {"rms_limit", 1}, {"max_error", "nan"}, {"max_limit", 1}}}}},
+        {{"ok", true}}}},
+      {"established", {{"shadow_inputs", 3}, {"exact_inputs", 2}}},
+      {"distributions", {{"tried", {"uniform", "planted"}}}},
+      {"counters", {{"estimated_us", 11.6}, {"launches", {launch}}}}};
   // An empty status means that nothing was run.
   const Json settings = status.empty() ? Json::array() : Json::array({setting});
   return Json{{"schema", "cupel.verdict/1"},

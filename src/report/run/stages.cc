@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "records/json.h"
 #include "report/loose_json.h"
 
 namespace cupel::report {
@@ -37,12 +38,22 @@ std::vector<RunReason> Objections(const RunStage& stage, std::optional<double> s
   return reasons;
 }
 
+std::vector<RunReason> ReasonsIn(const Json& list) {
+  std::vector<records::Reason> reasons;
+  for (const Json& json : list) {
+    if (auto reason = records::ReadReason(json, "reason", records::kTolerant)) {
+      reasons.push_back(*std::move(reason));
+    }
+  }
+  return ReasonsFrom(reasons);
+}
+
 /// Why a stage was not passed, from the members that this kind of stage records.
 std::vector<RunReason> FailureReasons(const RunStage& stage, const Json& detail) {
-  std::vector<RunReason> reasons = ReasonsFrom(ListAt(detail, "reasons"));
+  std::vector<RunReason> reasons = ReasonsIn(ListAt(detail, "reasons"));
   if (!reasons.empty()) return reasons;
   const Json& refused = ObjectAt(detail, "refused");
-  if (!refused.empty()) return ReasonsFrom(Json::array({refused}));
+  if (!refused.empty()) return ReasonsIn(Json::array({refused}));
   for (const char* key : {"reason", "refused"}) {
     if (std::string text = TextAt(detail, key); !text.empty()) {
       return {{stage.name, std::move(text), TextAt(detail, "where")}};
@@ -104,13 +115,11 @@ std::optional<double> SecondsAfter(const std::vector<RunCascade>& cascade, size_
 
 }  // namespace
 
-std::vector<RunReason> ReasonsFrom(const Json& list) {
+std::vector<RunReason> ReasonsFrom(const std::vector<records::Reason>& list) {
   std::vector<RunReason> reasons;
-  for (const Json& reason : list) {
+  for (const records::Reason& reason : list) {
     if (reasons.size() == kMostReasons) break;
-    if (!reason.is_object()) continue;
-    reasons.push_back(
-        {TextAt(reason, "code", 200), TextAt(reason, "message"), TextAt(reason, "where")});
+    reasons.push_back({Bounded(reason.code, 200), reason.message, reason.where});
   }
   return reasons;
 }
@@ -131,21 +140,19 @@ RunStage StageFrom(const archive::Stage& stage) {
 namespace {
 
 /// The stages "build" and "judge", derived from a verdict.
-std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
-  const Json& settings = ListAt(verdict, "settings");
-  const Json& timing = ObjectAt(verdict, "timing");
-  const std::vector<RunReason> reasons = ReasonsFrom(ListAt(verdict, "reasons"));
+std::vector<RunStage> StagesOfVerdict(const records::Verdict& verdict, bool accepted) {
+  const std::vector<RunReason> reasons = ReasonsFrom(verdict.reasons);
   std::vector<RunStage> stages(1);
   stages[0].name = "build";
-  stages[0].seconds = NumberAt(timing, "build_seconds").value_or(0);
-  stages[0].passed = accepted || !settings.empty();
+  stages[0].seconds = verdict.build_seconds;
+  stages[0].passed = accepted || !verdict.settings.empty();
   if (!stages[0].passed) {
     stages[0].reasons = reasons;
     return stages;
   }
   RunStage& judge = stages.emplace_back();
   judge.name = "judge";
-  judge.seconds = NumberAt(timing, "total_seconds").value_or(0);
+  judge.seconds = verdict.total_seconds;
   judge.passed = accepted;
   if (!accepted) judge.reasons = reasons;
   return stages;
@@ -153,7 +160,7 @@ std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
 
 }  // namespace
 
-void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& stages) {
+void PlaceVerdict(const records::Verdict& verdict, bool accepted, std::vector<RunStage>& stages) {
   std::vector<RunStage> of_verdict = StagesOfVerdict(verdict, accepted);
   if (stages.empty()) {
     stages = std::move(of_verdict);

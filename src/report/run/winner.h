@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "archive/archive.h"
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "records/verdict.h"
 
 namespace cupel::report {
 
-/// Decision, settings, seeds, digest, what was not checked (docs/formats/run.md). `verdict` is a
-/// cupel.verdict/1; members may be missing.
-Json EvidenceOf(const archive::StoredVerdict& stored, const Json& verdict,
+/// Decision, settings, seeds, digest, what was not checked (docs/formats/run.md).
+Json EvidenceOf(const archive::StoredVerdict& stored, const records::Verdict& verdict,
                 const std::vector<archive::Sample>& samples);
 
 /// Resources, and counters of the launches.
-Json ProfileOf(const Json& verdict);
+Json ProfileOf(const records::Verdict& verdict);
 
 }  // namespace cupel::report

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "records/json.h"
 #include "report/bench_parts.h"
 #include "report/loose_json.h"
 #include "report/suite/scores.h"
@@ -15,127 +18,117 @@
 namespace cupel::report {
 namespace {
 
-/// Verdicts and measurements come from workers and may be malformed. Malformed members count as 0.
-double NumberOrZero(const Json& object, const char* key) {
-  return NumberAt(object, key).value_or(0);
+/// Verdicts and measurements come from workers: members that are missing or malformed have their
+/// defaults.
+records::Verdict VerdictFrom(const Json& json) {
+  return records::ReadVerdict(json, "verdict", records::kTolerant).value_or(records::Verdict{});
+}
+records::Bench BenchFrom(const Json& json) {
+  return records::ReadBench(json, "bench", records::kTolerant).value_or(records::Bench{});
 }
 
-const Json& Find(const Json& list, const char* key, const std::string& value) {
-  static const Json null;
-  const auto found = std::find_if(list.begin(), list.end(),
-                                  [&](const Json& entry) { return TextAt(entry, key) == value; });
-  return found == list.end() ? null : *found;
+/// Only finite numbers.
+double FiniteOrZero(double value) { return std::isfinite(value) ? value : 0; }
+
+Json Reason(const records::Reason& reason, const std::string& where) {
+  return {{"code", reason.code}, {"message", reason.message}, {"where", where}};
 }
 
-Json Reason(const Json& reason, const std::string& where) {
-  return {
-      {"code", TextAt(reason, "code")}, {"message", TextAt(reason, "message")}, {"where", where}};
+/// The kernel's entry among the timings of a setting; null if there is none.
+const records::Timing* KernelTiming(const records::SettingTimes& times) {
+  const auto found = std::ranges::find(times.timings, false, &records::Timing::is_baseline);
+  return found == times.timings.end() ? nullptr : &*found;
 }
 
-/// The kernel's entry among the timings of a setting.
-const Json& KernelTiming(const Json& setting) {
-  static const Json null;
-  const Json& timings = ListAt(setting, "timings");
-  const auto found = std::find_if(timings.begin(), timings.end(), [](const Json& timing) {
-    const Json& baseline = MemberAt(timing, "baseline");
-    return baseline.is_boolean() && !baseline.get<bool>();
-  });
-  return found == timings.end() ? null : *found;
-}
-
-Json TimeJson(const Json& timing) {
-  return {{"us", MemberAt(timing, "us")}, {"samples_us", ListAt(timing, "samples_us")}};
+Json TimeJson(const records::Timing& timing) {
+  return {{"us", records::ToJson(timing.median)}, {"samples_us", timing.samples.cold}};
 }
 
 /// Time of the baseline over time of the kernel, from samples that were measured together.
-Json Speedup(const Json& setting, const std::string& kernel, const std::string& baseline) {
-  for (const Json& compared : ListAt(setting, "comparisons")) {
-    const bool ours = TextAt(compared, "a") == kernel && TextAt(compared, "b") == baseline;
-    const bool turned = TextAt(compared, "b") == kernel && TextAt(compared, "a") == baseline;
-    const Json& ratio = MemberAt(compared, "ratio");
-    const double estimate = NumberOrZero(ratio, "estimate"), low = NumberOrZero(ratio, "low"),
-                 high = NumberOrZero(ratio, "high");
-    if (!(ours || turned) || !(estimate > 0) || !(low > 0) || !(high > 0)) continue;
-    const Json confidence = NumberOrZero(ratio, "confidence");
+std::optional<stats::Interval> Speedup(const records::SettingTimes& times,
+                                       const std::string& kernel, const std::string& baseline) {
+  for (const records::TimeComparison& compared : times.comparisons) {
+    const bool ours = compared.a == kernel && compared.b == baseline;
+    const bool turned = compared.b == kernel && compared.a == baseline;
+    const stats::Interval& ratio = compared.compared.ratio;
+    const bool usable = FiniteOrZero(ratio.estimate) > 0 && FiniteOrZero(ratio.low) > 0 &&
+                        FiniteOrZero(ratio.high) > 0;
+    if (!(ours || turned) || !usable) continue;
     if (turned) return ratio;
-    return {{"estimate", 1 / estimate},
-            {"low", 1 / high},
-            {"high", 1 / low},
-            {"confidence", confidence}};
+    return stats::Interval{1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low, ratio.confidence};
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-void AddTimes(const Json& timed, Json& setting) {
-  const Json& timing = KernelTiming(timed);
-  if (!timing.is_object()) {
-    if (const std::string note = TextAt(timed, "note"); !note.empty()) setting["not_timed"] = note;
+void AddTimes(const records::SettingTimes& timed, Json& setting) {
+  const records::Timing* timing = KernelTiming(timed);
+  if (timing == nullptr) {
+    if (!timed.note.empty()) setting["not_timed"] = timed.note;
     return;
   }
-  if (const Json& refused = MemberAt(timing, "refused"); refused.is_object()) {
-    setting["not_timed"] = TextAt(refused, "message");
+  if (timing->refused) {
+    setting["not_timed"] = timing->refused->message;
     return;
   }
-  setting.update(TimeJson(timing));
-  setting["roofline"] = NumberOrZero(timing, "roofline");
-  setting["bytes_per_second"] = NumberOrZero(timing, "bytes_per_second");
-  const double bytes = NumberOrZero(timed, "read_bytes") + NumberOrZero(timed, "written_bytes");
-  const double flops = NumberOrZero(timed, "floating_point_operations");
-  setting["work"] = {{"bytes", bytes}, {"floating_point_operations", flops}};
+  setting.update(TimeJson(*timing));
+  setting["roofline"] = FiniteOrZero(timing->roofline);
+  setting["bytes_per_second"] = FiniteOrZero(timing->bytes_a_second);
+  setting["work"] = {{"bytes", FiniteOrZero(timed.read_bytes) + FiniteOrZero(timed.written_bytes)},
+                     {"floating_point_operations", FiniteOrZero(timed.flops)}};
   setting["baselines"] = Json::object();
   setting["speedup"] = Json::object();
-  Json oddities = ListAt(timing, "oddities");
+  std::vector<std::string> oddities = timing->oddities;
   for (const char* name : kBaselines) {
-    const Json& baseline = Find(ListAt(timed, "timings"), "name", name);
-    if (baseline.is_object() && MemberAt(baseline, "us").is_object()) {
-      setting["baselines"][name] = TimeJson(baseline);
-    } else if (const Json& refused = MemberAt(baseline, "refused"); refused.is_object()) {
-      oddities.push_back(fmt::format("{} was not timed: {}", name, TextAt(refused, "message")));
+    const records::Timing* baseline = timed.Find(name);
+    if (baseline != nullptr && baseline->is_timed()) {
+      setting["baselines"][name] = TimeJson(*baseline);
+    } else if (baseline != nullptr && baseline->refused) {
+      oddities.push_back(fmt::format("{} was not timed: {}", name, baseline->refused->message));
     }
-    if (Json ratio = Speedup(timed, TextAt(timing, "name"), name); ratio.is_object()) {
-      setting["speedup"][name] = std::move(ratio);
+    if (const auto ratio = Speedup(timed, timing->name, name)) {
+      setting["speedup"][name] = records::ToJson(*ratio);
     }
   }
   if (!oddities.empty()) setting["oddities"] = std::move(oddities);
 }
 
 /// Adds the emulator's estimate and counters.
-void AddEstimate(const Json& judged, Json& setting) {
-  const Json& counters = MemberAt(judged, "counters");
-  const double us = NumberOrZero(counters, "estimated_us");
+void AddEstimate(const records::SettingReport& judged, Json& setting) {
+  const double us = FiniteOrZero(judged.counters.estimated_us);
   if (!(us > 0)) return;
   setting["estimate_us"] = us;
   double flops = 0, sectors = 0;
-  for (const Json& launch : ListAt(counters, "launches")) {
-    flops += NumberOrZero(launch, "floating_point_operations") +
-             NumberOrZero(launch, "tensor_operations");
-    sectors +=
-        NumberOrZero(launch, "global_load_sectors") + NumberOrZero(launch, "global_store_sectors");
+  for (const records::LaunchCounters& launch : judged.counters.launches) {
+    flops += static_cast<double>(launch.floating_point_operations) +
+             static_cast<double>(launch.tensor_operations);
+    sectors += static_cast<double>(launch.global_load_sectors) +
+               static_cast<double>(launch.global_store_sectors);
   }
   setting["work"] = {{"bytes", 32 * sectors}, {"floating_point_operations", flops}};
 }
 
-/// The larger of the two shares. "inf" and "nan", which are strings, count as larger than any
-/// number.
-Json OverLimit(const Json& error) {
-  for (const char* key : {"rms_over_limit", "max_over_limit"}) {
-    if (MemberAt(error, key).is_string()) return MemberAt(error, key);
+/// The larger of the two shares. "inf" and "nan", which are texts, count as larger than any number.
+Json OverLimit(const records::LargestError& error) {
+  for (const double share : {error.rms_over_limit, error.max_over_limit}) {
+    if (std::isnan(share)) return "nan";
+    if (std::isinf(share)) return "inf";
   }
-  return std::max(NumberOrZero(error, "rms_over_limit"), NumberOrZero(error, "max_over_limit"));
+  return std::max(error.rms_over_limit, error.max_over_limit);
 }
 
-Json SettingJson(const Json& judged, const Json& bench, bool estimates) {
-  Json setting{{"id", TextAt(judged, "id")},
-               {"kind", TextAt(judged, "kind")},
-               {"description", TextAt(judged, "description")},
-               {"status", TextAt(judged, "status")}};
-  for (const char* key : {"derived", "reduced", "note"}) {
-    if (const std::string text = TextAt(judged, key); !text.empty()) setting[key] = text;
-  }
-  setting["over_limit"] = OverLimit(MemberAt(judged, "largest_error"));
-  const Json& timed = Find(ListAt(bench, "settings"), "id", TextAt(judged, "id"));
-  if (timed.is_object()) {
-    AddTimes(timed, setting);
+Json SettingJson(const records::SettingReport& judged, const records::Bench& bench,
+                 bool estimates) {
+  Json setting{{"id", judged.id},
+               {"kind", task::Name(judged.kind)},
+               {"description", judged.description},
+               {"status", records::Name(judged.status)}};
+  if (!judged.derived.empty()) setting["derived"] = judged.derived;
+  if (!judged.reduced.empty()) setting["reduced"] = judged.reduced;
+  if (!judged.note.empty()) setting["note"] = judged.note;
+  setting["over_limit"] = OverLimit(judged.LargestErrors());
+  const auto timed = std::ranges::find(bench.settings, judged.id, &records::SettingTimes::id);
+  if (timed != bench.settings.end()) {
+    AddTimes(*timed, setting);
   } else if (estimates) {
     AddEstimate(judged, setting);
   }
@@ -143,13 +136,13 @@ Json SettingJson(const Json& judged, const Json& bench, bool estimates) {
 }
 
 /// The reasons for which the kernel failed while it was timed.
-Json TimedReasons(const Json& bench) {
+Json TimedReasons(const records::Bench& bench) {
   Json reasons = Json::array();
-  for (const Json& setting : ListAt(bench, "settings")) {
-    const Json& refused = MemberAt(KernelTiming(setting), "refused");
+  for (const records::SettingTimes& times : bench.settings) {
+    const records::Timing* timing = KernelTiming(times);
     // If cupel cannot time the kernel, that is not the kernel's fault.
-    if (!refused.is_object() || TextAt(refused, "code") == "unsupported") continue;
-    reasons.push_back(Reason(refused, TextAt(setting, "id")));
+    if (timing == nullptr || !timing->refused || timing->refused->code == "unsupported") continue;
+    reasons.push_back(Reason(*timing->refused, times.id));
   }
   return reasons;
 }
@@ -176,11 +169,10 @@ struct Gathered {
   std::set<std::string> devices, torches, commits;
   Json ceilings = Json::object();
 
-  void AddOrigin(const Json& verdict) {
-    const std::string device = TextAt(verdict, "device");
-    if (!device.empty()) devices.insert(device);
-    const std::string torch = TextAt(MemberAt(verdict, "versions"), "torch");
-    if (!torch.empty()) torches.insert(torch);
+  void AddOrigin(const Json& json) {
+    const records::Verdict verdict = VerdictFrom(json);
+    if (!verdict.device.empty()) devices.insert(verdict.device);
+    if (!verdict.torch_version.empty()) torches.insert(verdict.torch_version);
   }
 };
 
@@ -248,12 +240,16 @@ Json Asked(Json config) {
 }  // namespace
 
 std::string DecisionOf(const Json& verdict, const Json& bench) {
-  const std::string decision = TextAt(verdict, "verdict");
-  return decision == "accepted" && !TimedReasons(bench).empty() ? "rejected" : decision;
+  const records::Decision decision = VerdictFrom(verdict).decision;
+  const bool fails =
+      decision == records::Decision::kAccepted && !TimedReasons(BenchFrom(bench)).empty();
+  return std::string(records::Name(fails ? records::Decision::kRejected : decision));
 }
 
 Json SuiteItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& outcome,
-                   const Json& verdict, const Json& bench) {
+                   const Json& verdict_json, const Json& bench_json) {
+  const records::Verdict verdict = VerdictFrom(verdict_json);
+  const records::Bench bench = BenchFrom(bench_json);
   Json json = PendingJson(item);
   json["decision"] = outcome.decision;
   json["reasons"] = Json::array();
@@ -261,20 +257,18 @@ Json SuiteItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& 
     json["reasons"].push_back(
         {{"code", "error"}, {"message", outcome.error}, {"where", ""}, {"remedy", outcome.remedy}});
   }
-  for (const Json& reason : ListAt(verdict, "reasons")) {
-    json["reasons"].push_back(Reason(reason, TextAt(reason, "where")));
+  for (const records::Reason& reason : verdict.reasons) {
+    json["reasons"].push_back(Reason(reason, reason.where));
   }
   for (const Json& reason : TimedReasons(bench)) json["reasons"].push_back(reason);
-  if (const std::string declared = TextAt(verdict, "declared"); !declared.empty()) {
-    json["declared"] = declared;
-  }
-  json["seed"] = TextAt(verdict, "seed");
+  if (!verdict.declared.empty()) json["declared"] = verdict.declared;
+  json["seed"] = std::to_string(verdict.seed);
   json["settings"] = Json::array();
-  const bool estimates = TextAt(verdict, "device").starts_with("emu");
-  for (const Json& setting : ListAt(verdict, "settings")) {
+  const bool estimates = verdict.device.starts_with("emu");
+  for (const records::SettingReport& setting : verdict.settings) {
     json["settings"].push_back(SettingJson(setting, bench, estimates));
   }
-  json["timing"] = {{"build_seconds", NumberOrZero(MemberAt(verdict, "timing"), "build_seconds")},
+  json["timing"] = {{"build_seconds", FiniteOrZero(verdict.build_seconds)},
                     {"seconds", outcome.seconds},
                     {"worker", outcome.worker},
                     {"cases", outcome.cases}};

@@ -16,6 +16,11 @@ using testing::Not;
 
 constexpr const char* kHostile = "</script><b>|`=1+1`\x1b[2J";
 
+/// An output whose errors are `share` and half of it, as shares of the limits.
+Json Output(const Json& share) {
+  return {{"rms_error", 0.25}, {"rms_limit", 1}, {"max_error", share}, {"max_limit", 1}};
+}
+
 Json Verdict(const std::string& decision, const std::string& device) {
   return {{"verdict", decision},
           {"device", device},
@@ -29,7 +34,7 @@ Json Verdict(const std::string& decision, const std::string& device) {
                          {"description", "n=64"},
                          {"derived", ""},
                          {"reduced", "n=64 (of 4096)"},
-                         {"largest_error", {{"rms_over_limit", 0.25}, {"max_over_limit", 0.5}}},
+                         {"trials", Json::array({{{"outputs", Json::array({Output(0.5)})}}})},
                          {"counters",
                           {{"estimated_us", 11.5},
                            {"launches", Json::array({{{"floating_point_operations", 100},
@@ -46,22 +51,24 @@ Json Interval(double estimate) {
 
 /// The kernel takes 2 us, eager PyTorch 8.
 Json Bench() {
-  return {
-      {"gpu", "NVIDIA H200"},
-      {"ceilings", {{"read_bytes", 4e12}}},
-      {"settings",
-       Json::array(
-           {{{"id", "single-0"},
-             {"read_bytes", 64},
-             {"written_bytes", 64},
-             {"timings", Json::array({{{"name", "eager"}, {"baseline", true}, {"us", Interval(8)}},
-                                      {{"name", "k.cu"},
-                                       {"baseline", false},
-                                       {"us", Interval(2)},
-                                       {"samples_us", {2.0, 2.1}},
-                                       {"roofline", 0.5}}})},
-             {"comparisons",
-              Json::array({{{"a", "k.cu"}, {"b", "eager"}, {"ratio", Interval(0.25)}}})}}})}};
+  return {{"gpu", "NVIDIA H200"},
+          {"ceilings", {{"read_bytes", 4e12}}},
+          {"settings",
+           Json::array(
+               {{{"id", "single-0"},
+                 {"read_bytes", 64},
+                 {"written_bytes", 64},
+                 {"timings", Json::array({{{"name", "eager"},
+                                           {"baseline", true},
+                                           {"us", Interval(8)},
+                                           {"samples_us", {8.0, 8.1}}},
+                                          {{"name", "k.cu"},
+                                           {"baseline", false},
+                                           {"us", Interval(2)},
+                                           {"samples_us", {2.0, 2.1}},
+                                           {"roofline", 0.5}}})},
+                 {"comparisons",
+                  Json::array({{{"a", "k.cu"}, {"b", "eager"}, {"ratio", Interval(0.25)}}})}}})}};
 }
 
 archive::SuiteItem Item(const std::string& task = "t") {
@@ -99,7 +106,7 @@ TEST(SuiteDocument, EmulatorGivesEstimatesAndNoSpeedups) {
 
 TEST(SuiteDocument, KeepsInfiniteError) {
   Json verdict = Verdict("rejected", "emu (h100)");
-  verdict["settings"][0]["largest_error"]["max_over_limit"] = "inf";
+  verdict["settings"][0]["trials"][0]["outputs"][0] = Output("inf");
   const Json item = SuiteItemJson(Item(), Outcome("rejected"), verdict, nullptr);
   EXPECT_EQ(item["settings"][0]["over_limit"], "inf");
 }

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
-#include "engine/timing.h"
 #include "os/sandbox.h"
+#include "records/gpu_state.h"
+#include "task/task.h"
 
-namespace cupel::judge {
+namespace cupel::records {
 
 /// The request: the arguments of `cupel check`, except for the seed.
 struct Asked {
-  std::string task;                // as the user named it, or its path
-  std::vector<std::string> kinds;  // of settings; empty: all
+  std::string task;                      // as the user named it, or its path
+  std::vector<task::SettingKind> kinds;  // empty: all
   int trials = 0;
   bool shadows = false, integers = false;
   int schedules = -1;
@@ -38,10 +38,7 @@ struct Provenance {
   std::optional<os::SandboxReport> compiler, recorder;
   std::string host, system, processor;  // "Linux 6.1.0 x86_64", "AMD EPYC …"
   int cores = 0;
-  std::optional<engine::GpuState> gpu;  // after the last trial; part of "timing"
+  std::optional<GpuState> gpu;  // after the last trial; part of "timing"
 };
 
-/// Adds the members that docs/formats/verdict.md lists as provenance.
-void AddProvenance(const Provenance& provenance, Json& record);
-
-}  // namespace cupel::judge
+}  // namespace cupel::records

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/line_counters.h"
+#include "records/counters.h"
 
-namespace cupel::engine {
+namespace cupel::records {
 
 const char* Name(InstructionClass which) {
   static constexpr const char* kNames[kInstructionClasses] = {
@@ -36,4 +36,4 @@ void WorkCounts::Add(const WorkCounts& other) {
   barriers += other.barriers;
 }
 
-}  // namespace cupel::engine
+}  // namespace cupel::records

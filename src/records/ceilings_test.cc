@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/ceilings.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "base/json.h"
+#include "records/gpu_state.h"
+#include "records/json.h"
 
-namespace cupel::engine {
+namespace cupel::records {
 namespace {
 
-const Ceilings kSome{"NVIDIA H200", 4.1e12, 3.9e12, 60e12, 400e12, 700e12, 1.25};
+const records::Ceilings kSome{"NVIDIA H200", 4.1e12, 3.9e12, 60e12, 400e12, 700e12, 1.25};
 
 TEST(Ceilings, RoundTripThroughJson) {
   const auto json = ParseJson(DumpJson(ToJson(kSome)), "test");
   ASSERT_TRUE(json.has_value());
-  const auto ceilings = CeilingsFromJson(*json);
+  const auto ceilings = ReadCeilings(*json, "ceilings");
   ASSERT_TRUE(ceilings.has_value()) << ceilings.error().message;
   EXPECT_EQ(ceilings->gpu, kSome.gpu);
   EXPECT_EQ(ceilings->read_bytes, kSome.read_bytes);
@@ -27,9 +27,9 @@ TEST(Ceilings, RoundTripThroughJson) {
 }
 
 TEST(Ceilings, AcceptsZeroCublasRates) {
-  Ceilings plain = kSome;
+  records::Ceilings plain = kSome;
   plain.tf32_flops = plain.bf16_flops = 0;
-  EXPECT_TRUE(CeilingsFromJson(ToJson(plain)).has_value());
+  EXPECT_TRUE(ReadCeilings(ToJson(plain), "ceilings").has_value());
 }
 
 TEST(Ceilings, RejectsImpossibleRates) {
@@ -41,15 +41,15 @@ TEST(Ceilings, RejectsImpossibleRates) {
         Json{{"fp32_flops", std::numeric_limits<double>::infinity()}}}) {
     Json changed = good;
     changed.update(bad);
-    EXPECT_FALSE(CeilingsFromJson(changed).has_value()) << bad.dump();
+    EXPECT_FALSE(ReadCeilings(changed, "ceilings").has_value()) << bad.dump();
   }
   for (const auto& [key, value] : good.items()) {
     Json incomplete = good;
     incomplete.erase(key);
-    EXPECT_FALSE(CeilingsFromJson(incomplete).has_value()) << "without " << key;
+    EXPECT_FALSE(ReadCeilings(incomplete, "ceilings").has_value()) << "without " << key;
   }
-  EXPECT_FALSE(CeilingsFromJson(Json::array()).has_value());
+  EXPECT_FALSE(ReadCeilings(Json::array(), "ceilings").has_value());
 }
 
 }  // namespace
-}  // namespace cupel::engine
+}  // namespace cupel::records

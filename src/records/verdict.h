@@ -1,0 +1,124 @@
+// The verdict: the decision about a candidate, with reasons that a person and an LLM can act on.
+// Its JSON form is "cupel.verdict/1" (docs/formats/verdict.md); records/json.h writes and reads it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "build/image.h"
+#include "records/comparison.h"
+#include "records/control.h"
+#include "records/counters.h"
+#include "records/established.h"
+#include "records/finding.h"
+#include "records/inputs.h"
+#include "records/provenance.h"
+#include "records/reason.h"
+#include "task/task.h"
+
+namespace cupel::records {
+
+inline constexpr const char* kVerdictSchema = "cupel.verdict/1";
+
+enum class Decision { kAccepted, kRejected, kUnsupported, kError };
+/// "accepted" …
+std::string_view Name(Decision decision);
+
+struct TrialReport {
+  uint64_t seed = 0;
+  bool ok = false;
+  std::vector<Comparison> outputs;
+  std::string kind = kUsual;  // or a distribution's name or, for a failed trial, "shadow", "tiny",
+                              // "integers", "schedule" or "state"
+  /// Blocks that the engine ran, and all blocks of all grids; they differ if a sample was taken.
+  uint64_t emulated_blocks = 0, all_blocks = 0;
+
+  static constexpr const char* kUsual = "usual";
+  bool is_usual() const { return kind == kUsual; }
+};
+
+enum class SettingStatus {
+  kPassed,
+  kFailed,
+  kNotRun,
+  kNoReference,  // the task's own reference fails here
+  kCannotJudge,  // a negative control passes
+  kNotDeclared,  // the candidate does not claim it
+  kRefused,      // by the candidate's host code, at sizes that the task does not list
+};
+
+/// "passed", "no_reference" …
+std::string_view Name(SettingStatus status);
+
+/// Where the time to judge a setting went.
+struct SettingSeconds {
+  double host_us = 0;  // median host time of a recorded call
+  double oracle = 0, record = 0, engine = 0, judge = 0;
+};
+
+/// The largest errors over trials and outputs.
+struct LargestError {
+  double rms = 0, rms_over_limit = 0, max = 0, max_over_limit = 0;
+};
+
+struct SettingReport {
+  std::string id, description;
+  task::SettingKind kind = task::SettingKind::kSingle;
+  SettingStatus status = SettingStatus::kNotRun;
+  std::string reduced;  // the task's own sizes, if the setting was reduced for the emulator
+  std::string derived;  // how its sizes were derived from the task's first setting; empty: listed
+  std::string note;
+  /// Why the setting could not be run on this candidate (the recorder refused it, the engine lacks
+  /// an opcode). `unsupported`: the problem is a missing feature of cupel; not in the record.
+  std::vector<Reason> problems;
+  bool unsupported = false;
+  std::vector<TrialReport> trials;
+  std::vector<Finding> findings;
+  std::vector<Control> controls;
+  Established established;  // results beyond the tolerance
+  OtherInputs other_inputs;
+  std::vector<UsedCase> cases;  // all cases used, in order
+  Counters counters;            // of the first trial
+  SettingSeconds seconds;
+
+  bool passed() const { return status == SettingStatus::kPassed; }
+  LargestError LargestErrors() const;
+};
+
+/// A limit (inputs.h) and the settings at which it was observed.
+struct VerdictLimit {
+  std::string kind, message, detail;
+  std::vector<std::string> settings;
+};
+
+enum class SeedOrigin { kUser, kEntropy };
+
+struct Verdict {
+  Decision decision = Decision::kRejected;  // until judge::Decide sets it
+  std::vector<Reason> reasons;              // empty only if accepted
+  std::vector<std::string> notes;           // legal but worth knowing; limits
+  std::vector<std::string> not_checked;     // "speed on a GPU": what the decision does not cover
+  std::string declared;  // "judged only for …: 1 of 11 settings"; empty: the candidate claims all
+  std::string task, kernel_path, device;
+  task::Direction direction = task::Direction::kForward;
+  SeedOrigin seed_origin = SeedOrigin::kEntropy;
+  uint64_t seed = 0;
+  int trials = 0;
+  std::string source_hash, image_key, task_hash, toolkit, torch_version, cupel_version;
+  std::vector<std::string> flags;
+  std::vector<build::KernelResources> resources;
+  std::vector<SettingReport> settings;
+  Provenance provenance;
+  double build_seconds = 0, total_seconds = 0;
+  std::string digest;  // of the record that this was read from; else empty
+
+  bool accepted() const { return decision == Decision::kAccepted; }
+  /// What the kernel cannot do and need not do: each limit once, with its settings.
+  std::vector<VerdictLimit> Limits() const;
+};
+
+}  // namespace cupel::records
