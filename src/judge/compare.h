@@ -55,6 +55,6 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
 Comparison CompareQuietly(const task::Tensor& got, const task::Output& want);
 
 /// Like Compare, on `threads` threads.
-Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want);
+Comparison CompareOn(size_t threads, const task::Tensor& got, const task::Output& want);
 
 }  // namespace cupel::judge
