@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "harness.h"
-#include "serve/lines.h"
+#include "os/lines.h"
 #include "serve/mcp_server.h"
 
 namespace cupel::fuzz {
@@ -39,7 +39,7 @@ void RunOne(std::string_view input) {
     CHECK(json.has_value());
     CHECK(json->is_array() || (*json)["jsonrpc"] == "2.0");
   });
-  serve::Lines lines(1u << 12);
+  os::Lines lines(1u << 12);
   // In two pieces, as a pipe may deliver them.
   for (const auto piece : {input.substr(0, input.size() / 2), input.substr(input.size() / 2)}) {
     lines.Feed(piece);

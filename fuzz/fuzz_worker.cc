@@ -2,7 +2,7 @@
 // message that is written again stays the same.
 // SPDX-License-Identifier: Apache-2.0
 #include "harness.h"
-#include "serve/lines.h"
+#include "os/lines.h"
 #include "serve/protocol.h"
 
 namespace cupel::fuzz {
@@ -25,7 +25,7 @@ void ReadTwice(std::string_view line, const Read& read) {
 }  // namespace
 
 void RunOne(std::string_view input) {
-  serve::Lines lines(1u << 16);
+  os::Lines lines(1u << 16);
   // In two pieces, as a pipe may deliver them.
   lines.Feed(input.substr(0, input.size() / 2));
   lines.Feed(input.substr(input.size() / 2));

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "app/install_hint.h"
+#include "base/lanes.h"
 #include "base/text.h"
 #include "build/build.h"
 #include "gpu/engine.h"
@@ -106,8 +106,7 @@ std::vector<MachineCheck> CheckMachine(const DoctorOptions& options) {
   checks.push_back(CheckFolder("data", os::DataDir()));
   checks.push_back(CheckFolder("cache", os::CacheDir()));
   checks.push_back(CheckSandbox());
-  checks.push_back(
-      {"emulator", true, true, fmt::format("{} cores", std::thread::hardware_concurrency()), ""});
+  checks.push_back({"emulator", true, true, fmt::format("{} cores", Cores()), ""});
   checks.push_back(CheckGpu());
   checks.push_back(CheckProfiler());
   return checks;

@@ -34,10 +34,8 @@ constexpr std::array<Family, 5> kFamilies = {{
 /// The words of ID and ID_LIKE, for example "ubuntu debian".
 std::string Ids(std::string_view os_release) {
   std::string ids;
-  while (!os_release.empty()) {
-    const size_t end = std::min(os_release.find('\n'), os_release.size());
-    const std::string_view line = Trim(os_release.substr(0, end));
-    os_release.remove_prefix(std::min(end + 1, os_release.size()));
+  for (const std::string_view whole : SplitLines(os_release)) {
+    const std::string_view line = Trim(whole);
     for (const std::string_view key : {"ID=", "ID_LIKE="}) {
       if (line.starts_with(key)) ids += fmt::format(" {} ", Trim(line.substr(key.size()), "\"'"));
     }

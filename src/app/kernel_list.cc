@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "base/json.h"
+#include "base/text.h"
 #include "os/files.h"
 
 namespace cupel::app {
@@ -15,7 +14,7 @@ constexpr size_t kMostListBytes = 64u << 20;
 constexpr const char* kLineRemedy =
     "write each line like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
-Result<ListedKernel> ReadLine(const std::string& line, const std::string& where) {
+Result<ListedKernel> ReadLine(std::string_view line, const std::string& where) {
   TRY_ASSIGN(const Json json, ParseJson(line, where));
   ListedKernel listed;
   TRY_ASSIGN(listed.kernel, JsonString(json, "kernel", where));
@@ -27,7 +26,7 @@ Result<ListedKernel> ReadLine(const std::string& line, const std::string& where)
   return listed;
 }
 
-Status TakeLine(const std::string& line, const std::string& where,
+Status TakeLine(std::string_view line, const std::string& where,
                 const std::function<Status(const ListedKernel& kernel)>& take) {
   TRY_ASSIGN(const ListedKernel listed, ReadLine(line, where));
   const Status taken = take(listed);
@@ -42,9 +41,9 @@ Status TakeLine(const std::string& line, const std::string& where,
 Status ReadKernelList(const std::filesystem::path& list,
                       const std::function<Status(const ListedKernel& kernel)>& take) {
   TRY_ASSIGN(const std::string text, os::ReadFile(list, kMostListBytes));
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
+  int number = 0;
+  for (const std::string_view line : SplitLines(text)) {
+    ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}:{}", list.string(), number);
     const Status taken = TakeLine(line, where, take);

@@ -1,11 +1,7 @@
-// Tested by lanes_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/lanes.h"
 
 #include <fmt/format.h>
-
-#include <atomic>
-#include <thread>
 
 namespace cupel::app {
 
@@ -27,28 +23,6 @@ Result<std::vector<std::unique_ptr<Session>>> OpenLanes(const Common& common,
     if (!session) return tl::unexpected<Error>(session.error());
     lanes.push_back(std::move(*session));
   }
-}
-
-Status ForEachOnLanes(size_t lanes, size_t items,
-                      const std::function<Status(size_t lane, size_t item)>& work) {
-  std::atomic<size_t> next{0};
-  std::atomic<bool> stopped{false};
-  std::mutex mutex;
-  Status first;
-  const auto run = [&](size_t lane) {
-    for (size_t item = next++; item < items && !stopped; item = next++) {
-      if (auto done = work(lane, item); !done) {
-        const std::lock_guard lock(mutex);
-        if (first) first = done;
-        stopped = true;
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t lane = 1; lane < lanes; ++lane) threads.emplace_back(run, lane);
-  run(0);
-  for (std::thread& thread : threads) thread.join();
-  return first;
 }
 
 }  // namespace cupel::app

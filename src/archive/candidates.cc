@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "archive/impl.h"
 #include "base/hash.h"
+#include "base/parse_number.h"
 
 namespace cupel::archive {
 namespace {
@@ -20,12 +20,9 @@ constexpr const char* kSelect =
 
 std::vector<int64_t> ParseIds(std::string_view text) {
   std::vector<int64_t> ids;
-  for (const char *at = text.data(), *end = at + text.size(); at < end;) {
-    int64_t id = 0;
-    const auto [stop, code] = std::from_chars(at, end, id);
-    if (code != std::errc()) break;
-    ids.push_back(id);
-    at = stop + 1;
+  while (const auto id = TakeNumber<int64_t>(text)) {
+    ids.push_back(*id);
+    text.remove_prefix(std::min<size_t>(1, text.size()));
   }
   return ids;
 }

@@ -5,12 +5,12 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <sstream>
-#include <thread>
 
 #include "base/demangle.h"
 #include "base/hash.h"
+#include "base/lanes.h"
 #include "base/name_some.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "build/cache.h"
 #include "oracle/scripts.h"
@@ -23,10 +23,12 @@ namespace {
 constexpr size_t kNamed = 4;  // settings or kernels listed in a sentence
 
 std::string Processor() {
-  std::istringstream lines(os::ReadFile("/proc/cpuinfo", 4u << 20).value_or(""));
-  for (std::string line; std::getline(lines, line);) {
+  const std::string text = os::ReadFile("/proc/cpuinfo", 4u << 20).value_or("");
+  for (const std::string_view line : SplitLines(text)) {
     const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return std::string(line.substr(colon + 2));
+    }
   }
   return {};
 }
@@ -39,7 +41,7 @@ void DescribeMachine(records::Provenance& provenance) {
   }
   static const std::string processor = Processor();
   provenance.processor = processor;
-  provenance.cores = static_cast<int>(std::thread::hardware_concurrency());
+  provenance.cores = static_cast<int>(Cores());
 }
 
 records::Asked AskedOf(const Candidate& candidate, const Question& question, const Parts& parts) {

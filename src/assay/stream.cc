@@ -2,7 +2,6 @@
 #include "assay/stream.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -12,12 +11,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/lanes.h"
 #include "os/process.h"
 
 namespace cupel::assay {
 namespace {
 
-constexpr int kMostErrors = 3;       // consecutive errors of a lane
 constexpr size_t kAheadOfALane = 8;  // built candidates that wait, per lane
 
 struct Built {
@@ -25,34 +24,33 @@ struct Built {
   Result<Candidate> candidate;
 };
 
-/// Built candidates between compilers and lanes. Ends after all jobs were added.
-class Queue {
+/// Built candidates, in the order in which the compilers finish them. Compilers wait if too many
+/// candidates wait for a lane.
+class BuiltList {
  public:
-  Queue(size_t jobs, size_t most) : left_(jobs), most_(most) {}
+  explicit BuiltList(size_t most_waiting) : most_waiting_(most_waiting) {}
 
-  void Put(Built built) {
+  void Add(Built built) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ready_.size() < most_; });
-    ready_.push_back(std::move(built));
-    --left_;
+    changed_.wait(lock, [&] { return built_.size() < taken_ + most_waiting_; });
+    built_.push_back(std::move(built));
     changed_.notify_all();
   }
 
-  std::optional<Built> Take() {
+  /// Waits until it is built. The reference stays valid.
+  Built& At(size_t place) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || left_ == 0; });
-    if (ready_.empty()) return std::nullopt;
-    Built built = std::move(ready_.front());
-    ready_.pop_front();
+    changed_.wait(lock, [&] { return built_.size() > place; });
+    taken_ = std::max(taken_, place + 1);
     changed_.notify_all();
-    return built;
+    return built_[place];
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Built> ready_;
-  size_t left_, most_;
+  std::deque<Built> built_;
+  size_t taken_ = 0, most_waiting_;
 };
 
 Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane& lane) {
@@ -97,53 +95,39 @@ std::vector<size_t> OrderOf(std::span<const Job> jobs) {
 
 }  // namespace
 
-Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
+Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done) {
-  Queue queue(jobs.size(), kAheadOfALane * lanes.size());
   const std::vector<size_t> order = OrderOf(jobs);
-  std::atomic<size_t> next{0};
-  std::mutex done_mutex;
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
-  const auto build = [&] {
-    for (size_t place = next++; place < jobs.size(); place = next++) {
-      const size_t job = order[place];
-      // Cancelled jobs also pass through the queue, so that no lane waits forever.
-      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
-    }
+  BuiltList list(kAheadOfALane * lanes.size());
+  const auto build = [&](size_t, size_t place) -> Status {
+    // Cancelled jobs are listed too, so that no lane waits forever.
+    const size_t job = order[place];
+    list.Add({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
+    return {};
   };
-  std::atomic<size_t> working_lanes{lanes.size()};
-  const auto judge = [&](const Lane& lane) {
-    int errors = 0;  // consecutive
-    while (auto built = queue.Take()) {
-      Result<JobResult> result = tl::unexpected<Error>(Error{});
-      if (!built->candidate) {
-        result = tl::unexpected<Error>(built->candidate.error());
-      } else if (os::CancelRequested()) {
-        result = cancelled();
-      } else {
-        result = RunJob(jobs[built->job], *built->candidate, lane);
-      }
-      const bool lane_failed = !result && built->candidate &&
-                               (result.error().code == ErrorCode::kEnvironment ||
-                                result.error().code == ErrorCode::kInternal);
-      errors = lane_failed ? errors + 1 : 0;
-      {
-        const std::lock_guard lock(done_mutex);
-        done(built->job, std::move(result));
-      }
-      // A GPU that always fails would be fast and would therefore get most jobs.
-      if (errors < kMostErrors) continue;
-      if (working_lanes.fetch_sub(1) > 1) return;
-      ++working_lanes;
-      errors = 0;
-    }
+  std::mutex done_mutex;
+  const auto end = [&](Built& built, Result<JobResult> result) {
+    built.candidate = {};  // frees its memory
+    const std::lock_guard lock(done_mutex);
+    done(built.job, std::move(result));
   };
-  std::vector<std::thread> threads;
-  const auto compilers = std::min(static_cast<size_t>(std::max(1, builders)), jobs.size());
-  threads.reserve(compilers + lanes.size());
-  for (size_t i = 0; i < compilers; ++i) threads.emplace_back(build);
-  for (const Lane& lane : lanes) threads.emplace_back(judge, std::cref(lane));
-  for (std::thread& thread : threads) thread.join();
+  const auto judge = [&](size_t lane, size_t place) -> Status {
+    Built& built = list.At(place);
+    if (!built.candidate) {  // no lane's fault
+      end(built, tl::unexpected<Error>(built.candidate.error()));
+      return {};
+    }
+    if (os::CancelRequested()) return cancelled();
+    TRY_ASSIGN(JobResult result, RunJob(jobs[built.job], *built.candidate, lanes[lane]));
+    end(built, std::move(result));
+    return {};
+  };
+  std::thread compilers([&] { (void)ForEachOnLanes(builders, jobs.size(), build); });
+  TryOnLanes(lanes.size(), jobs.size(), judge, [&](size_t place, Error error) {
+    end(list.At(place), tl::unexpected<Error>(std::move(error)));
+  });
+  compilers.join();
   if (os::CancelRequested()) return cancelled();
   return {};
 }

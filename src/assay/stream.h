@@ -39,8 +39,9 @@ struct JobResult {
 
 /// Runs jobs of the same task and direction together, because their cases may be large. Calls
 /// `done` for every job, in any order, one at a time. An Error of one job (the fault of cupel or
-/// the task) does not end the others. Fails only with kCancelled.
-Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
+/// the task) does not end the others. If it may be the lane's fault, another lane tries the job
+/// once more (base/lanes.h). Fails only with kCancelled.
+Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done);
 
 }  // namespace cupel::assay

@@ -15,7 +15,7 @@ namespace {
 class StreamTest : public ::testing::Test {
  protected:
   /// Runs jobs whose kernels do not exist on `lanes` lanes. Returns the number of calls per job.
-  std::vector<int> Run(int jobs, size_t lanes, int builders) {
+  std::vector<int> Run(int jobs, size_t lanes, size_t builders) {
     std::vector<Job> list;
     for (int i = 0; i < jobs; ++i) {
       Job job;

@@ -46,6 +46,10 @@ std::string Sha256::Hex() {
   return hex;
 }
 
+bool IsSha256Hex(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::string Sha256Hex(std::string_view bytes) {
   Sha256 hash;
   hash.Update(bytes);

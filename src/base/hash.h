@@ -26,6 +26,8 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::string_view bytes);
+/// 64 lower-case hex digits.
+bool IsSha256Hex(std::string_view text);
 
 /// 64 bits of the operating system's entropy.
 uint64_t EntropySeed();

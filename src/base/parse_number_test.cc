@@ -25,5 +25,13 @@ TEST(ParseNumberTest, RejectsNumbersOutOfRange) {
   EXPECT_EQ(ParseNumber<uint64_t>("-1"), std::nullopt);
 }
 
+TEST(ParseNumberTest, TakesTheNumberAtTheBeginning) {
+  std::string_view text = "12.x";
+  EXPECT_EQ(TakeNumber<int>(text), 12);
+  EXPECT_EQ(text, ".x");
+  EXPECT_EQ(TakeNumber<int>(text), std::nullopt);
+  EXPECT_EQ(text, ".x");
+}
+
 }  // namespace
 }  // namespace cupel

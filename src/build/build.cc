@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "build/audit.h"
 #include "build/cache.h"
 #include "build/compile.h"
@@ -52,9 +52,8 @@ bool DiskIsFull(const fs::path& folder, const std::string& output) {
 std::vector<std::string> FrameworkOperators(const fs::path& shim) {
   std::vector<std::string> names;
   const auto text = os::ReadFile(shim / "cupel" / "framework_operators.txt", 4u << 20);
-  std::istringstream lines(text ? *text : std::string());
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line[0] != '#') names.push_back(line);
+  for (const std::string_view line : SplitLines(text ? *text : std::string_view())) {
+    if (!line.empty() && line[0] != '#') names.emplace_back(line);
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -75,10 +75,6 @@ fs::path EntryOf(const fs::path& cache, const std::string& key) {
   return cache / "build" / key.substr(0, 2) / key;
 }
 
-bool IsKey(const std::string& key) {
-  return key.size() == 64 && key.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 Json DiagnosticsToJson(const std::vector<Diagnostic>& diagnostics) {
   Json list = Json::array();
   for (const Diagnostic& d : diagnostics) {
@@ -259,7 +255,7 @@ Result<Evidence> EvidenceOf(const Image& image) {
 }
 
 std::optional<Image> LoadFromCache(const fs::path& cache, const std::string& key, bool weak) {
-  if (!IsKey(key)) return std::nullopt;
+  if (!IsSha256Hex(key)) return std::nullopt;
   const fs::path entry = EntryOf(cache, key);
   auto image = Load(entry, key);
   std::error_code error;

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 
 namespace cupel::build {
@@ -22,14 +22,6 @@ bool TakePrefix(string_view& text, string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());
   return true;
-}
-
-std::optional<int> TakeNumber(string_view& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return value;
 }
 
 /// "error: ", "error #20: ", "warning #177-D: ", "fatal error: ", "catastrophic error: ".
@@ -65,7 +57,7 @@ std::optional<Diagnostic> ParseLine(string_view line) {
     const size_t comma = rest.find(", line ");
     if (semicolon != string_view::npos && comma != string_view::npos && comma < semicolon) {
       string_view number = rest.substr(comma + 7);
-      diagnostic.line = TakeNumber(number).value_or(0);
+      diagnostic.line = static_cast<int>(TakeNumber<uint32_t>(number).value_or(0));
       diagnostic.file = rest.substr(0, comma);
       rest.remove_prefix(semicolon + 2);
     }
@@ -83,12 +75,12 @@ std::optional<Diagnostic> ParseLine(string_view line) {
   for (size_t at = line.find_first_of("(:"); at != string_view::npos;
        at = line.find_first_of("(:", at + 1)) {
     string_view rest = line.substr(at + 1);
-    const auto number = TakeNumber(rest);
+    const auto number = TakeNumber<uint32_t>(rest);
     if (!number) continue;
     if (line[at] == '(' ? !TakePrefix(rest, "): ") : !TakePrefix(rest, ":")) continue;
     if (line[at] == ':') {
       string_view column = rest;
-      if (TakeNumber(column) && TakePrefix(column, ":")) rest = column;
+      if (TakeNumber<uint32_t>(column) && TakePrefix(column, ":")) rest = column;
       rest = Trim(rest);
     }
     const auto severity = TakeSeverity(rest);
@@ -263,10 +255,8 @@ std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
 std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem::path& folder) {
   const std::string prefix = folder.string() + "/";
   std::vector<Diagnostic> diagnostics;
-  while (!text.empty() && diagnostics.size() < kMaxDiagnostics) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const string_view line : SplitLines(text)) {
+    if (diagnostics.size() >= kMaxDiagnostics) break;
     auto diagnostic = ParseLine(line.substr(0, 8192));
     if (!diagnostic) continue;
     for (size_t at; (at = diagnostic->message.find(prefix)) != std::string::npos;) {
@@ -322,13 +312,10 @@ std::vector<KernelResources> ParseResources(string_view text) {
            line[begin - 1] <= '9')
       --begin;
     string_view number = line.substr(begin == string_view::npos ? 0 : begin);
-    return TakeNumber(number).value_or(0);
+    return static_cast<int>(TakeNumber<uint32_t>(number).value_or(0));
   };
   KernelResources* current = nullptr;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const string_view line : SplitLines(text)) {
     if (const auto name = Between(line, "Compiling entry function '", "'")) {
       if (kernels.size() == 10000) break;
       kernels.emplace_back().kernel = *name;

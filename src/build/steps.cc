@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
+
 namespace cupel::build {
 namespace {
 
@@ -77,10 +79,7 @@ std::optional<Steps> ParseDryrun(string_view listing) {
   Steps steps;
   Environment variables;
   std::string shape;
-  while (!listing.empty()) {
-    const size_t end = std::min(listing.find('\n'), listing.size());
-    string_view line = listing.substr(0, end);
-    listing.remove_prefix(std::min(end + 1, listing.size()));
+  for (string_view line : SplitLines(listing)) {
     if (line.substr(0, 3) != "#$ ") continue;
     line.remove_prefix(3);
     if (IsAssignment(line)) {

@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "app/confirm/confirm.h"
+#include "base/text.h"
 #include "term/table.h"
 #include "term/text.h"
 
@@ -76,8 +75,7 @@ std::string ConfirmText(const Json& record) {
   }
   if (const auto failure = record["build"]["failure"].get<std::string>(); !failure.empty()) {
     text += "does not build as a PyTorch extension:\n";
-    std::istringstream lines(failure);
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view line : SplitLines(failure)) {
       text += fmt::format("  {}\n", Printable(line));
     }
   }

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string_view>
 
 #include "base/printable.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/progress.h"
@@ -25,10 +25,8 @@ std::string AttemptText(const evolve::Attempt& attempt) {
   }
   text += fmt::format("candidate {}{}{} {}\n", *attempt.candidate, attempt.name.empty() ? "" : ", ",
                       Printable(attempt.name), attempt.accepted ? "is correct" : "is not correct");
-  for (std::string_view rest = attempt.problem; !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    text += "  " + Fit(Printable(rest.substr(0, end)), 160) + "\n";
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (const std::string_view line : SplitLines(attempt.problem)) {
+    text += "  " + Fit(Printable(line), 160) + "\n";
   }
   return text;
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace cupel::cli {
 namespace {
 
@@ -22,9 +24,7 @@ std::string Plain(std::string text, size_t most = 160) {
 
 /// Shortens hashes to their first digits.
 std::string Short(const std::string& text) {
-  const bool is_hash =
-      text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return text.empty() ? "unknown" : Plain(is_hash ? text.substr(0, 12) : text, 60);
+  return text.empty() ? "unknown" : Plain(IsSha256Hex(text) ? text.substr(0, 12) : text, 60);
 }
 
 std::string Line(const app::RecordCheck& check) {

@@ -7,6 +7,7 @@
 
 #include "base/demangle.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "build/build.h"
 #include "evolve/prompt.h"
 #include "judge/launch_text.h"
@@ -205,10 +206,8 @@ Result<std::vector<std::string>> ReadRecommendations(std::string_view answer) {
   }
   answer.remove_prefix(label + kLabel.size());
   std::vector<std::string> advice;
-  for (size_t at = 0; at < answer.size();) {
-    const size_t end = std::min(answer.find('\n', at), answer.size());
-    const std::string_view line = TrimMarkdown(answer.substr(at, end - at));
-    at = end + 1;
+  for (const std::string_view whole : SplitLines(answer)) {
+    const std::string_view line = TrimMarkdown(whole);
     if (line.empty()) continue;
     const std::string number = fmt::format("{}.", advice.size() + 1);
     if (line.starts_with(number)) {

@@ -25,13 +25,7 @@ constexpr size_t kRoom =
 /// Quotes lines of the kernel's source by number.
 class SourceLines {
  public:
-  explicit SourceLines(std::string_view source) {
-    for (size_t at = 0; at <= source.size();) {
-      const size_t end = std::min(source.find('\n', at), source.size());
-      lines_.push_back(source.substr(at, end - at));
-      at = end + 1;
-    }
-  }
+  explicit SourceLines(std::string_view source) : lines_(SplitLines(source)) {}
   /// "      | y[i] = x[i];\n", empty if there is no such line.
   std::string Quoted(int number) const {
     if (number < 1 || static_cast<size_t>(number) > lines_.size()) return "";

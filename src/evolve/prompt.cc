@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "evolve/reply.h"
 
 namespace cupel::evolve {
@@ -230,10 +231,7 @@ Result<std::string> ReadHint(std::string_view answer) {
   };
   constexpr std::string_view kLabel = "HINT:";
   std::string hint;
-  for (size_t at = 0; at < answer.size();) {
-    const size_t end = std::min(answer.find('\n', at), answer.size());
-    std::string_view line = answer.substr(at, end - at);
-    at = end + 1;
+  for (std::string_view line : SplitLines(answer)) {
     const size_t first = line.find_first_not_of(" \t*");
     if (first == std::string_view::npos || !line.substr(first).starts_with(kLabel)) continue;
     line = line.substr(first + kLabel.size());

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "gpu/library.h"
 
 namespace cupel::gpu {
@@ -80,8 +81,9 @@ extern "C" void CupelCuptiRecords(void*, uint32_t, uint8_t* buffer, size_t, size
 bool Newer(const fs::path& a, const fs::path& b) {
   const auto number = [](const fs::path& path) {
     const std::string name = path.filename().string();
-    const size_t digit = name.find_first_of("0123456789");
-    return digit == std::string::npos ? 0.0 : std::strtod(name.c_str() + digit, nullptr);
+    std::string_view rest = name;
+    rest.remove_prefix(std::min(rest.find_first_of("0123456789"), rest.size()));
+    return TakeNumber<double>(rest).value_or(0);
   };
   return number(a) > number(b);
 }

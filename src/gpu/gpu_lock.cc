@@ -1,43 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/gpu_lock.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <thread>
+#include <system_error>
 #include <utility>
 
-#include "os/process.h"
+#include "os/file_lock.h"
 
 namespace cupel::gpu {
 namespace {
 
 constexpr std::chrono::minutes kLockTimeout{10};
-constexpr std::chrono::milliseconds kPause{1};
 constexpr const char* kTurn = ".turn";
 
-Result<os::Fd> OpenFile(const std::filesystem::path& path) {
-  os::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file) return file;
-  return Fail(ErrorCode::kIo,
-              fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)),
-              "check the permissions of cupel's cache folder, or set CUPEL_CACHE");
-}
-
-Status Wait(const os::Fd& file, int operation, std::chrono::steady_clock::time_point end) {
-  while (::flock(file.get(), operation | LOCK_NB) != 0) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-    if (std::chrono::steady_clock::now() > end) {
-      return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
-                  "wait for it, or choose another GPU with --device gpu:N");
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-  return {};
+Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end) {
+  auto got = os::Acquire(file, lock, end);
+  if (got || got.error().code != ErrorCode::kTimeout) return got;
+  return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
+              "wait for it, or choose another GPU with --device gpu:N");
 }
 
 }  // namespace
@@ -52,8 +32,8 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = LockFile(folder, uuid);
-  TRY_ASSIGN(lock.file_, OpenFile(path));
-  TRY_ASSIGN(lock.turn_, OpenFile(path.string() + kTurn));
+  TRY_ASSIGN(lock.file_, os::OpenLockFile(path));
+  TRY_ASSIGN(lock.turn_, os::OpenLockFile(path.string() + kTurn));
   return lock;
 }
 
@@ -64,15 +44,15 @@ Status GpuLock::Acquire(Use use) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(turn_, LOCK_EX, end));
-  auto got = Wait(file_, use == Use::kAlone ? LOCK_EX : LOCK_SH, end);
-  ::flock(turn_.get(), LOCK_UN);
+  TRY(Wait(turn_, os::Lock::kExclusive, end));
+  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
+  os::Unlock(turn_);
   if (got) use_ = use;
   return got;
 }
 
 void GpuLock::Release() {
-  if (file_ && use_ != Use::kNone) ::flock(file_.get(), LOCK_UN);
+  if (file_ && use_ != Use::kNone) os::Unlock(file_);
   use_ = Use::kNone;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -27,15 +26,13 @@ std::optional<double> NumberIn(std::string text) {
 }
 
 /// Parses "(256, 1, 1)".
-plan::Dim3 DimIn(const std::string& text) {
+plan::Dim3 DimIn(std::string_view text) {
   uint32_t sizes[3] = {1, 1, 1};
-  size_t at = 0;
   for (uint32_t& size : sizes) {
-    at = text.find_first_of("0123456789", at);
-    if (at == std::string::npos) break;
-    const auto [rest, error] = std::from_chars(text.data() + at, text.data() + text.size(), size);
-    if (error != std::errc()) break;
-    at = static_cast<size_t>(rest - text.data());
+    text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+    const auto number = TakeNumber<uint32_t>(text);
+    if (!number) break;
+    size = *number;
   }
   return {sizes[0], sizes[1], sizes[2]};
 }

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "base/error_json.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "gpu/ceilings.h"
 #include "gpu/clock.h"
 #include "gpu/nvml.h"
@@ -235,7 +235,7 @@ Result<std::unique_ptr<Device>> OpenGpu(int ordinal, Json* hello) {
 }  // namespace
 
 int WorkerMain(int argc, char** argv) {
-  const int ordinal = argc > 2 ? static_cast<int>(std::strtol(argv[2], nullptr, 10)) : 0;
+  const int ordinal = argc > 2 ? ParseNumber<int>(argv[2]).value_or(0) : 0;
   Json hello;
   auto device = OpenGpu(ordinal, &hello);
   if (!device) {

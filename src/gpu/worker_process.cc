@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/lanes.h"
 #include "gpu/protocol.h"
 #include "gpu/worker.h"
 #include "os/frames.h"
@@ -38,14 +38,11 @@ void Copy(std::span<const std::byte> from, std::byte* to) {
   constexpr size_t kMostThreads = 4;
   const size_t threads = std::clamp<size_t>(from.size() / kWorthThreads, 1, kMostThreads);
   const size_t piece = (from.size() + threads - 1) / threads;
-  const auto copy = [&](size_t at) {
-    const size_t bytes = std::min(piece, from.size() - at);
-    if (bytes > 0) std::memcpy(to + at, from.data() + at, bytes);
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(copy, i * piece);
-  copy(0);
-  for (std::thread& other : others) other.join();
+  (void)ForEachOnLanes(threads, threads, [&](size_t, size_t i) -> Status {
+    const size_t bytes = std::min(piece, from.size() - i * piece);
+    if (bytes > 0) std::memcpy(to + i * piece, from.data() + i * piece, bytes);
+    return {};
+  });
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
+#include "base/lanes.h"
 #include "judge/explain.h"
 #include "judge/scan.h"
 
@@ -118,9 +118,9 @@ double AbsoluteFloor(DType dtype) {
 
 namespace {
 
-int ThreadsFor(int64_t count) {
+size_t ThreadsFor(int64_t count) {
   if (count <= kWorthThreads) return 1;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return Cores();
 }
 
 /// The result if elements need not be compared: the output is ignored, or the case or type is
@@ -167,7 +167,7 @@ bool Conclude(const Totals& totals, const task::Output& want, records::Compariso
 
 }  // namespace
 
-records::Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
+records::Comparison CompareOn(size_t threads, const task::Tensor& got, const task::Output& want) {
   if (auto refusal = RefuseByType(got, want)) return *refusal;
   records::Comparison result;
   result.count = UsableCount(got);

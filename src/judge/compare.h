@@ -35,6 +35,6 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
 records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& want);
 
 /// Like Compare, on `threads` threads.
-records::Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want);
+records::Comparison CompareOn(size_t threads, const task::Tensor& got, const task::Output& want);
 
 }  // namespace cupel::judge

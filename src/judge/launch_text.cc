@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "base/demangle.h"
 #include "base/printable.h"
+#include "base/text.h"
 
 namespace cupel::judge {
 namespace {
@@ -101,8 +101,7 @@ std::string LaunchText(const LaunchCounters& launch, const device::Description& 
 
 SourceText::SourceText(std::string file_name, const std::string& text)
     : file_name_(std::move(file_name)) {
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines_.push_back(line);
+  for (const std::string_view line : SplitLines(text)) lines_.emplace_back(line);
 }
 
 std::string SourceText::Line(const std::string& file, int line) const {

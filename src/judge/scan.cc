@@ -2,9 +2,8 @@
 #include "judge/scan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <system_error>
-#include <thread>
+
+#include "base/lanes.h"
 
 namespace cupel::judge {
 namespace {
@@ -102,28 +101,15 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
   return totals;
 }
 
-Totals Scanner::Run(int threads) const {
+Totals Scanner::Run(size_t threads) const {
   const int64_t chunks = (count_ + kChunk - 1) / kChunk;
   if (chunks == 0) return {};
   std::vector<Totals> parts(static_cast<size_t>(chunks));
-  std::atomic<int64_t> next{0};
-  const auto work = [&] {
-    for (int64_t c = next++; c < chunks; c = next++) {
-      parts[static_cast<size_t>(c)] = RunChunk(c * kChunk, std::min(count_, (c + 1) * kChunk));
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    bool has_threads = true;  // if the system has no more, the existing ones do the work
-    for (int t = 1; has_threads && t < std::min<int64_t>(threads, chunks); ++t) {
-      try {
-        helpers.emplace_back(work);
-      } catch (const std::system_error&) {
-        has_threads = false;
-      }
-    }
-    work();
-  }
+  (void)ForEachOnLanes(threads, parts.size(), [&](size_t, size_t chunk) -> Status {
+    const int64_t begin = static_cast<int64_t>(chunk) * kChunk;
+    parts[chunk] = RunChunk(begin, std::min(count_, begin + kChunk));
+    return {};
+  });
   return CombineRange(parts, 0, parts.size());
 }
 

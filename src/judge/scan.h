@@ -94,7 +94,7 @@ class Scanner {
   /// dtype of `got`.
   Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule);
 
-  Totals Run(int threads) const;
+  Totals Run(size_t threads) const;
   bool IsWrong(int64_t i) const;
   double got(int64_t i) const { return got_(i); }
   double wanted(int64_t i) const { return Rounded(rule_, truth_(i)); }

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/parse_number.h"
+#include "base/text.h"
 #include "llm/curl.h"
 #include "llm/retry.h"
 #include "os/cancel.h"
@@ -61,8 +63,8 @@ size_t OnHeader(char* data, size_t, size_t size, void* user) {
     // Start of a new answer, for example after "100 Continue" or an answer of a proxy.
     transfer.result.content_type.clear();
     transfer.result.retry_after.reset();
-    const size_t space = line.find(' ');
-    if (space != std::string_view::npos) transfer.result.status = std::atoi(line.data() + space);
+    std::string_view rest = Trim(line.substr(std::min(line.find(' '), line.size())));
+    transfer.result.status = TakeNumber<int>(rest).value_or(0);
   } else if (TakeValue(line, "content-type", value)) {
     transfer.result.content_type = value;
   } else if (TakeValue(line, "retry-after", value)) {

@@ -91,11 +91,8 @@ Result<Secret> FindKey(const std::string& variable, const fs::path& file) {
   if (!file.empty()) {
     const Result<Secret> text = ReadPrivately(file);
     if (!text && text.error().code != ErrorCode::kNotFound) return tl::unexpected(text.error());
-    std::string_view rest = text ? text->Reveal() : std::string_view();
-    while (!rest.empty()) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view line = Trim(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
+    for (std::string_view line : SplitLines(text ? text->Reveal() : std::string_view())) {
+      line = Trim(line);
       const size_t equals = line.find('=');
       if (line.starts_with('#') || equals == std::string_view::npos) continue;
       if (Trim(line.substr(0, equals)) == variable) {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
+#include "base/lanes.h"
 #include "llm/command.h"
 #include "llm/keys.h"
 #include "llm/mailbox.h"
@@ -82,7 +82,7 @@ std::optional<int64_t> DefaultAtOnce(const ModelSpec& spec) {
   constexpr int64_t kService = 16;
   if (spec.kind == ProviderKind::kService) return kService;
   if (spec.kind != ProviderKind::kCommand) return std::nullopt;
-  return std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return static_cast<int64_t>(Cores());
 }
 
 Result<std::map<std::string, Rates>> MergeRates(const std::vector<ModelSpec>& specs) {

@@ -16,31 +16,19 @@ tl::unexpected<Error> TooLarge(size_t limit) {
 }  // namespace
 
 Result<bool> SseParser::Feed(std::string_view bytes) {
-  while (!bytes.empty() && !stopped_) {
-    // CR LF is one line end, even if the stream is split between the two bytes.
-    if (after_cr_ && bytes.front() == '\n') bytes.remove_prefix(1);
-    after_cr_ = false;
-    const size_t end = bytes.find_first_of("\r\n");
-    const std::string_view piece = bytes.substr(0, end);
-    if (line_.size() + piece.size() > max_bytes_) return TooLarge(max_bytes_);
-    line_ += piece;
-    if (end == std::string_view::npos) break;
-    after_cr_ = bytes[end] == '\r';
-    bytes.remove_prefix(end + 1);
-    std::string line;
-    line.swap(line_);
-    TRY(Line(line));
+  if (!stopped_) lines_.Feed(bytes);
+  while (!stopped_) {
+    const auto line = lines_.Next();
+    if (!line) return TooLarge(max_bytes_);
+    if (!*line) break;
+    TRY(Line(**line));
   }
   return !stopped_;
 }
 
 Result<bool> SseParser::Finish() {
   if (stopped_) return false;
-  if (!line_.empty()) {
-    std::string line;
-    line.swap(line_);
-    TRY(Line(line));
-  }
+  if (!lines_.rest().empty()) TRY(Line(lines_.rest()));
   return Dispatch();
 }
 

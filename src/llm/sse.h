@@ -6,8 +6,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
+#include "os/lines.h"
 
 namespace cupel::llm {
 
@@ -22,7 +24,9 @@ class SseParser {
   using Sink = std::function<bool(std::string_view event, std::string_view data)>;
 
   explicit SseParser(Sink sink, size_t max_event_bytes = kMaxEventBytes)
-      : sink_(std::move(sink)), max_bytes_(max_event_bytes) {}
+      : sink_(std::move(sink)),
+        max_bytes_(max_event_bytes),
+        lines_(max_event_bytes, os::LineEnds::kAny) {}
 
   /// Returns false if the sink stopped. Error kInvalidArgument: a line or an event is too large.
   Result<bool> Feed(std::string_view bytes);
@@ -36,8 +40,9 @@ class SseParser {
 
   Sink sink_;
   size_t max_bytes_;
-  std::string line_, event_, data_;
-  bool has_data_ = false, after_cr_ = false, at_start_ = true, stopped_ = false;
+  os::Lines lines_;
+  std::string event_, data_;
+  bool has_data_ = false, at_start_ = true, stopped_ = false;
 };
 
 }  // namespace cupel::llm

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/baseline_cache.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/file.h>
-
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -13,6 +9,7 @@
 
 #include "base/hash.h"
 #include "os/fd.h"
+#include "os/file_lock.h"
 #include "os/files.h"
 
 namespace cupel::oracle {
@@ -132,12 +129,7 @@ Status BaselineCache::Store(const BaselineKey& key, const BaselineMedians& media
   }
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  const os::Fd lock(
-      ::open((folder_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) {
-    return Fail(ErrorCode::kIo, fmt::format("cannot lock {}", (folder_ / kLock).string()),
-                "check the cache folder's permissions and free space");
-  }
+  TRY_ASSIGN(const os::Fd lock, os::LockFile(folder_ / kLock));
   Json entries = Entries(folder_);
   const std::string digest = Digest(key);
   entries.erase(digest);

@@ -2,6 +2,7 @@
 #include "oracle/case_cache.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace cupel::oracle {
@@ -14,28 +15,37 @@ uint64_t CaseCache::DefaultLimit() {
 CaseCache::~CaseCache() { Clear(); }
 
 void CaseCache::Clear() {
-  while (!entries_.empty()) Drop(0);
+  for (const auto& [key, cases] : kept_) {
+    for (const KeptCase& one : cases) Remove(one);
+  }
+  kept_.clear();
 }
 
-void CaseCache::Drop(size_t index) {
+void CaseCache::Remove(const KeptCase& one) {
   std::error_code ignored;
-  std::filesystem::remove(entries_[index].file, ignored);  // mappings keep the bytes
-  bytes_ -= entries_[index].bytes;
-  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+  std::filesystem::remove(one.file, ignored);
+  bytes_ -= one.bytes;
 }
 
 void CaseCache::Keep(const std::string& key, const std::filesystem::path& file, uint64_t bytes,
-                     const std::string& digest, const std::string& tag) {
-  entries_.push_back({key, tag, digest, file, bytes, 1, ++opened_});
+                     const std::string& digest, const std::string& seed) {
+  kept_[key].push_back({file, digest, seed, 1, "", bytes, ++opened_});
   bytes_ += bytes;
-  while (!entries_.empty() && IsTooMuch()) Drop(LeastRecentlyUsed());
+  while (bytes_ > 0 && IsTooMuch()) DropLeastRecentlyUsed();
 }
 
-size_t CaseCache::LeastRecentlyUsed() const {
-  const auto least =
-      std::min_element(entries_.begin(), entries_.end(),
-                       [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
-  return static_cast<size_t>(least - entries_.begin());
+void CaseCache::DropLeastRecentlyUsed() {
+  std::vector<KeptCase>* of = nullptr;
+  size_t least = 0;
+  for (auto& [key, cases] : kept_) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      if (of != nullptr && cases[i].last_use > (*of)[least].last_use) continue;
+      of = &cases;
+      least = i;
+    }
+  }
+  Remove((*of)[least]);
+  of->erase(of->begin() + static_cast<std::ptrdiff_t>(least));
 }
 
 bool CaseCache::IsTooMuch() const {
@@ -44,44 +54,22 @@ bool CaseCache::IsTooMuch() const {
   return memory.available < memory.total / 2;
 }
 
-std::optional<PooledCase> CaseCache::Open(Entry& entry) {
-  auto mapping = os::MappedFile::Open(entry.file);
-  if (!mapping || mapping->bytes().size() != entry.bytes) return std::nullopt;
-  ++entry.uses;
-  entry.last_use = ++opened_;
-  return PooledCase{std::move(*mapping), entry.digest};
+CaseFiles CaseCache::Files() {
+  return {[this](KeptCase& one) -> std::optional<os::MappedFile> {
+            auto mapping = os::MappedFile::Open(one.file);
+            if (!mapping || mapping->bytes().size() != one.bytes) return std::nullopt;
+            one.last_use = ++opened_;
+            return std::move(*mapping);
+          },
+          [this](const KeptCase& one) { Remove(one); }};
 }
 
 std::vector<PooledCase> CaseCache::Take(const std::string& key, int count) {
-  std::stable_sort(entries_.begin(), entries_.end(),
-                   [](const Entry& a, const Entry& b) { return a.uses < b.uses; });
-  std::vector<PooledCase> taken;
-  for (size_t i = 0; i < entries_.size();) {
-    Entry& entry = entries_[i];
-    if (entry.key != key || !entry.tag.empty() || static_cast<int>(taken.size()) >= count) {
-      ++i;
-      continue;
-    }
-    auto opened = Open(entry);
-    const bool is_used_up = !opened || entry.uses >= kMaxUses;
-    if (opened) taken.push_back(std::move(*opened));
-    if (is_used_up) {
-      Drop(i);
-    } else {
-      ++i;
-    }
-  }
-  return taken;
+  return TakeCases(kept_[key], count, Files());
 }
 
-std::optional<PooledCase> CaseCache::TakeSeeded(const std::string& key, const std::string& tag) {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].key != key || entries_[i].tag != tag) continue;
-    auto opened = Open(entries_[i]);
-    if (!opened) Drop(i);
-    return opened;
-  }
-  return std::nullopt;
+std::optional<PooledCase> CaseCache::TakeSeeded(const std::string& key, const std::string& seed) {
+  return TakeSeededCase(kept_[key], seed, Files());
 }
 
 }  // namespace cupel::oracle

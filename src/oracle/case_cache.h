@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "oracle/pool.h"
+#include "oracle/case_list.h"
 #include "os/memory.h"
 
 namespace cupel::oracle {
@@ -33,37 +34,28 @@ class CaseCache {
   CaseCache& operator=(const CaseCache&) = delete;
   ~CaseCache();
 
-  /// Takes ownership of `file`, which has been used once. `tag` is as in Pool::Insert's `seed`. If
-  /// the cache is full, it deletes the least recently used cases. It deletes `file` if that alone
-  /// is too large.
+  /// Takes ownership of `file`, which has been used once. `seed` is as in Pool::Insert. If the
+  /// cache is full, it deletes the least recently used cases. It deletes `file` if that alone is
+  /// too large.
   void Keep(const std::string& key, const std::filesystem::path& file, uint64_t bytes,
-            const std::string& digest, const std::string& tag);
+            const std::string& digest, const std::string& seed);
 
   void Clear();
 
-  /// Returns up to `count` different cases drawn from entropy, the least used first. Each case is
-  /// returned until it has been used kMaxUses times. Entries whose file is missing are dropped.
+  /// As in Pool.
   std::vector<PooledCase> Take(const std::string& key, int count);
-  /// The case of a user's seed.
-  std::optional<PooledCase> TakeSeeded(const std::string& key, const std::string& tag);
+  std::optional<PooledCase> TakeSeeded(const std::string& key, const std::string& seed);
 
  private:
-  struct Entry {
-    std::string key, tag, digest;
-    std::filesystem::path file;
-    uint64_t bytes = 0;
-    int uses = 1;
-    uint64_t last_use = 0;  // value of opened_ then
-  };
-  std::optional<PooledCase> Open(Entry& entry);
-  void Drop(size_t index);
-  size_t LeastRecentlyUsed() const;
+  CaseFiles Files();
+  void Remove(const KeptCase& one);
+  void DropLeastRecentlyUsed();
   bool IsTooMuch() const;
 
   uint64_t limit_, bytes_ = 0;
   uint64_t opened_ = 0;  // how often a case was stored or opened
   std::function<os::Memory()> memory_;
-  std::vector<Entry> entries_;
+  std::map<std::string, std::vector<KeptCase>> kept_;  // by key
 };
 
 }  // namespace cupel::oracle

@@ -2,9 +2,10 @@
 #include "oracle/environment.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "base/parse_number.h"
 #include "os/process.h"
+#include "os/programs.h"
 
 namespace cupel::oracle {
 
@@ -29,8 +30,9 @@ std::map<std::string, std::string> ChildEnvironment(int threads) {
 
 std::chrono::seconds StepDeadline(std::chrono::seconds wanted) {
   if (wanted.count() > 0) return wanted;
-  const char* text = std::getenv("CUPEL_ORACLE_SECONDS");
-  const int64_t seconds = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  const std::string text = os::Variable("CUPEL_ORACLE_SECONDS");
+  std::string_view rest = text;
+  const auto seconds = TakeNumber<int64_t>(rest).value_or(0);
   return std::chrono::seconds(seconds > 0 ? seconds : 600);
 }
 

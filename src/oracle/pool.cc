@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/pool.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "os/fd.h"
 #include "os/files.h"
-#include "os/trim.h"
 
 namespace cupel::oracle {
 namespace {
@@ -25,18 +19,10 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxIndexBytes = 4u << 20;
 constexpr size_t kMaxEntries = 1024;
 
-struct Entry {
-  std::string file;  // inside the setting's folder
-  std::string digest;
-  std::string sum;   // Checksum() of the bytes
-  std::string seed;  // empty: entropy
-  int64_t uses = 0;
-};
-
 struct Index {
   std::optional<std::vector<double>> scales;
   std::optional<std::string> refusal;
-  std::vector<Entry> entries;
+  std::vector<KeptCase> cases;
 };
 
 /// A fast checksum that detects torn writes and bit rot. It does not protect against attackers:
@@ -58,26 +44,17 @@ std::string Checksum(std::span<const std::byte> bytes) {
   return fmt::format("{:016x}", sum);
 }
 
-/// The folder of one setting, locked while the object exists. False if it cannot be created.
-class LockedFolder {
+/// The folder of one setting, locked while the object exists. False if it cannot be locked.
+class SettingFolder {
  public:
-  LockedFolder(const fs::path& root, const std::string& key) : path_(root / key) {
-    if (root.empty()) return;
-    std::error_code error;
-    fs::create_directories(root, error);
-    ::chmod(root.c_str(), 0700);  // contains the expected results
-    if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return;
-    lock_ =
-        os::Fd(::open((path_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (lock_ && ::flock(lock_.get(), LOCK_EX) != 0) lock_.Close();
-  }
-  explicit operator bool() const { return static_cast<bool>(lock_); }
-  const fs::path& path() const { return path_; }
+  SettingFolder(const os::FileStore& files, const std::string& key)
+      : files_(files), key_(key), lock_(files.Lock(key + "/lock")) {}
+  explicit operator bool() const { return lock_.has_value(); }
 
   /// An unreadable index counts as empty, since this is a cache.
   Index Load() const {
     Index index;
-    const auto text = os::ReadFile(path_ / "index.json", kMaxIndexBytes);
+    const auto text = os::ReadFile(files_.PathOf(NameOf("index.json")), kMaxIndexBytes);
     if (!text) return index;
     const auto json = ParseJson(*text, "index.json");
     if (!json || !json->is_object()) return index;
@@ -93,7 +70,7 @@ class LockedFolder {
       auto uses = JsonInt(item, "uses", "entry");
       if (!file || !digest || !sum || !seed || !uses || fs::path(*file).filename() != *file)
         continue;
-      index.entries.push_back({*file, *digest, *sum, *seed, *uses});
+      index.cases.push_back({*file, *digest, *seed, *uses, *sum});
     }
     return index;
   }
@@ -103,37 +80,33 @@ class LockedFolder {
     if (index.scales) json["scales"] = *index.scales;
     if (index.refusal) json["inapplicable"] = *index.refusal;
     json["entries"] = Json::array();
-    for (const Entry& e : index.entries) {
-      json["entries"].push_back({{"file", e.file},
-                                 {"digest", e.digest},
-                                 {"sum", e.sum},
-                                 {"seed", e.seed},
-                                 {"uses", e.uses}});
+    for (const KeptCase& one : index.cases) {
+      json["entries"].push_back({{"file", one.file.string()},
+                                 {"digest", one.digest},
+                                 {"sum", one.sum},
+                                 {"seed", one.seed},
+                                 {"uses", one.uses}});
     }
-    const std::string text = DumpJson(json);
-    (void)Write("index.json", std::as_bytes(std::span(text)));
+    (void)files_.Write(NameOf("index.json"), DumpJson(json));
   }
 
-  /// Atomic for other processes. Not synced, since torn files are detected and dropped.
-  bool Write(const std::string& name, std::span<const std::byte> bytes) const {
-    const fs::path early = path_ / (name + ".new");
-    os::Fd file(::open(early.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return false;
+  bool Write(const std::string& file, std::span<const std::byte> bytes) const {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    std::error_code error;
-    if (os::WriteAll(file.get(), text)) fs::rename(early, path_ / name, error);
-    std::error_code ignored;
-    const bool renamed = !fs::exists(early, ignored);
-    if (!renamed) fs::remove(early, ignored);
-    return renamed && !error;
+    return files_.Write(NameOf(file), text).has_value();
   }
 
-  void Remove(const std::string& name) const {
-    std::error_code ignored;
-    fs::remove(path_ / name, ignored);
+  CaseFiles Files() const {
+    return {[this](const KeptCase& one) -> std::optional<os::MappedFile> {
+              auto mapping = files_.Open(NameOf(one.file));
+              if (!mapping || Checksum(mapping->bytes()) != one.sum) return std::nullopt;
+              return std::move(*mapping);
+            },
+            [this](const KeptCase& one) { files_.Remove(NameOf(one.file)); }};
   }
 
  private:
+  std::string NameOf(const fs::path& file) const { return key_ + "/" + file.string(); }
+
   static void LoadScales(const Json& json, Index& index) {
     const auto scales = JsonArray(json, "scales", "index");
     if (!scales) return;
@@ -145,106 +118,69 @@ class LockedFolder {
     index.scales = std::move(values);
   }
 
-  fs::path path_;
-  os::Fd lock_;
+  const os::FileStore& files_;
+  std::string key_;
+  Result<os::Fd> lock_;
 };
-
-std::optional<PooledCase> Open(const LockedFolder& folder, const Entry& entry) {
-  const fs::path path = folder.path() / entry.file;
-  auto mapping = os::MappedFile::Open(path);
-  if (!mapping || Checksum(mapping->bytes()) != entry.sum) return std::nullopt;
-  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // last used: now
-  return PooledCase{std::move(*mapping), entry.digest};
-}
 
 }  // namespace
 
 std::vector<PooledCase> Pool::Take(const std::string& key, int count) {
-  std::vector<PooledCase> taken;
-  const LockedFolder folder(root_, key);
-  if (!folder || count <= 0) return taken;
+  const SettingFolder folder(files_, key);
+  if (!folder || count <= 0) return {};
   Index index = folder.Load();
-  Random random(EntropySeed());
-  std::vector<Entry> left;   // entries that stay in the index
-  std::vector<Entry> offer;  // entries to choose from
-  for (Entry& entry : index.entries) {
-    (entry.seed.empty() ? offer : left).push_back(std::move(entry));
-  }
-  for (size_t i = offer.size(); i > 1; --i) std::swap(offer[i - 1], offer[random.Below(i)]);
-  for (Entry& entry : offer) {
-    if (taken.size() < static_cast<size_t>(count)) {
-      auto opened = entry.uses < kMaxUses ? Open(folder, entry) : std::nullopt;
-      if (!opened) {
-        folder.Remove(entry.file);
-        continue;
-      }
-      taken.push_back(std::move(*opened));
-      if (++entry.uses >= kMaxUses) {
-        folder.Remove(entry.file);  // the mapping keeps the bytes for this last use
-        continue;
-      }
-    }
-    left.push_back(std::move(entry));
-  }
-  index.entries = std::move(left);
+  auto taken = TakeCases(index.cases, count, folder.Files());
   folder.Save(index);
   return taken;
 }
 
 std::optional<PooledCase> Pool::TakeSeeded(const std::string& key, const std::string& seed) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return std::nullopt;
   Index index = folder.Load();
-  for (size_t i = 0; i < index.entries.size(); ++i) {
-    if (index.entries[i].seed != seed) continue;
-    auto opened = Open(folder, index.entries[i]);
-    if (opened) return opened;
-    folder.Remove(index.entries[i].file);
-    index.entries.erase(index.entries.begin() + static_cast<std::ptrdiff_t>(i));
-    folder.Save(index);
-    return std::nullopt;
-  }
-  return std::nullopt;
+  const size_t count = index.cases.size();
+  auto taken = TakeSeededCase(index.cases, seed, folder.Files());
+  if (index.cases.size() < count) folder.Save(index);
+  return taken;
 }
 
 int Pool::Available(const std::string& key) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return 0;
   const Index index = folder.Load();
-  return static_cast<int>(std::count_if(index.entries.begin(), index.entries.end(),
-                                        [](const Entry& e) { return e.seed.empty(); }));
+  return static_cast<int>(std::count_if(index.cases.begin(), index.cases.end(),
+                                        [](const KeptCase& c) { return c.seed.empty(); }));
 }
 
 void Pool::Insert(const std::string& key, std::span<const std::byte> file,
                   const std::string& digest, const std::string& seed, int uses) {
-  if (root_.empty() || file.size() > kMaxPooledBytes || file.size() > limit_) return;
+  if (file.size() > kMaxPooledBytes || file.size() > limit_) return;
   if (digest.find('/') != std::string::npos || digest.empty()) return;
   {
-    const LockedFolder folder(root_, key);
+    const SettingFolder folder(files_, key);
     if (!folder) return;
     Index index = folder.Load();
-    const bool known = std::any_of(index.entries.begin(), index.entries.end(), [&](const Entry& e) {
-      return e.digest == digest && e.seed == seed;
+    const bool known = std::any_of(index.cases.begin(), index.cases.end(), [&](const KeptCase& c) {
+      return c.digest == digest && c.seed == seed;
     });
-    if (known || index.entries.size() >= kMaxEntries) return;
+    if (known || index.cases.size() >= kMaxEntries) return;
     // A random name: a case drawn from entropy and one of a user's seed may have the same digest.
-    const Entry entry{fmt::format("{:016x}.case", EntropySeed()), digest, Checksum(file), seed,
-                      uses};
-    if (!folder.Write(entry.file, file)) return;
-    index.entries.push_back(entry);
+    const std::string name = fmt::format("{:016x}.case", EntropySeed());
+    if (!folder.Write(name, file)) return;
+    index.cases.push_back({name, digest, seed, uses, Checksum(file)});
     folder.Save(index);
   }
-  Trim();
+  files_.Trim();  // an index entry without a file is dropped when it is next used
 }
 
 std::optional<std::vector<double>> Pool::Scales(const std::string& key) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return std::nullopt;
   return folder.Load().scales;
 }
 
 void Pool::SetScales(const std::string& key, const std::vector<double>& scales) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return;
   Index index = folder.Load();
   index.scales = scales;
@@ -252,23 +188,17 @@ void Pool::SetScales(const std::string& key, const std::vector<double>& scales) 
 }
 
 std::optional<std::string> Pool::Refusal(const std::string& key) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return std::nullopt;
   return folder.Load().refusal;
 }
 
 void Pool::SetRefusal(const std::string& key, const std::string& why) {
-  const LockedFolder folder(root_, key);
+  const SettingFolder folder(files_, key);
   if (!folder) return;
   Index index = folder.Load();
   index.refusal = why;
   folder.Save(index);
-}
-
-/// Deletes the least recently used cases of all settings. Needs no lock, since an index entry
-/// without a file is dropped when it is next used.
-void Pool::Trim() {
-  os::TrimFolder(root_, limit_, [](const fs::path& path) { return path.extension() == ".case"; });
 }
 
 }  // namespace cupel::oracle

@@ -7,23 +7,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/result.h"
-#include "os/mapped_file.h"
+#include "oracle/case_list.h"
+#include "os/file_store.h"
 
 namespace cupel::oracle {
 
-/// How often a case drawn from entropy may be used.
-inline constexpr int kMaxUses = 16;
 inline constexpr uint64_t kMaxPooledBytes = 96ull << 20;
-
-struct PooledCase {
-  os::MappedFile mapping;
-  std::string digest;  // Case::content_hash
-};
 
 /// Every method locks the folder of `key`, a hex string that identifies one setting of one task
 /// with one PyTorch version.
@@ -31,7 +25,7 @@ class Pool {
  public:
   /// If `root` is empty, nothing is kept.
   Pool(std::filesystem::path root, uint64_t limit_bytes)
-      : root_(std::move(root)), limit_(limit_bytes) {}
+      : files_(std::move(root), limit_bytes), limit_(limit_bytes) {}
 
   /// Returns up to `count` different cases, chosen by system entropy, and counts their use.
   std::vector<PooledCase> Take(const std::string& key, int count);
@@ -54,9 +48,7 @@ class Pool {
   void SetRefusal(const std::string& key, const std::string& why);
 
  private:
-  void Trim();
-
-  std::filesystem::path root_;
+  os::FileStore files_;
   uint64_t limit_;
 };
 

@@ -6,19 +6,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "oracle/environment.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "os/mapped_file.h"
 #include "os/process.h"
 #include "os/programs.h"
 
@@ -81,11 +81,9 @@ std::string MemoryKey(const std::string& candidate) {
   for (const char* name : {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYENV_VERSION", "HOME"}) {
     key.Field(os::Variable(name));
   }
-  std::ifstream file(candidate, std::ios::binary);
-  char magic[2] = {};
-  file.read(magic, 2);
+  const auto program = os::MappedFile::Open(candidate);
   std::error_code ignored;
-  if (magic[0] == '#' && magic[1] == '!') key.Field(fs::current_path(ignored).string());
+  if (program && program->text().starts_with("#!")) key.Field(fs::current_path(ignored).string());
   return key.Hex();
 }
 
@@ -156,13 +154,11 @@ Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed
 
 /// True for a version of at least kOldestTorch. Versions look like "2.13.0+cpu" or "2.4.0a0".
 bool IsSupported(std::string_view version) {
-  int major = 0, minor = 0;
-  const char* const begin = version.data();
-  const char* const end = begin + version.size();
-  const auto [dot, error] = std::from_chars(begin, end, major);
-  if (error != std::errc() || dot == end || *dot != '.') return false;
-  if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return false;
-  return std::pair(major, minor) >= kOldestTorch;
+  const auto major = TakeNumber<int>(version);
+  if (!major || !version.starts_with('.')) return false;
+  version.remove_prefix(1);
+  const auto minor = TakeNumber<int>(version);
+  return minor && std::pair(*major, *minor) >= kOldestTorch;
 }
 
 Json Recall(const fs::path& memory) {

@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kSilence{5};  // then report that the child is st
 
 }  // namespace
 
+TorchChild::TorchChild(ChildOptions options) : options_(std::move(options)), lines_(kMaxLine) {}
+
 Status TorchChild::CreateFolders() {
   for (const fs::path& parent : {fs::path(kSharedMemory), fs::path()}) {
     auto folder = os::TempDir::Create(parent);
@@ -113,7 +115,7 @@ Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
   if (fds[0].revents != 0) {
     const ssize_t got = ::read(fds[0].fd, buffer, sizeof buffer);
     if (got > 0) {
-      received_.append(buffer, static_cast<size_t>(got));
+      lines_.Feed({buffer, static_cast<size_t>(got)});
       TakeLines();
     } else {
       process_->stdout_pipe().Close();
@@ -124,10 +126,15 @@ Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
 }
 
 void TorchChild::TakeLines() {
-  size_t end = 0;
-  while ((end = received_.find('\n')) != std::string::npos) {
-    auto message = ParseJson(received_.substr(0, end), "oracle.py");
-    received_.erase(0, end + 1);
+  for (;;) {
+    const auto line = lines_.Next();
+    if (!line) {
+      protocol_error_ = "it sent a line that is too long";
+      alive_ = false;
+      return;
+    }
+    if (!*line) return;
+    auto message = ParseJson(**line, "oracle.py");
     if (!message || !message->is_object()) {
       protocol_error_ = "it sent invalid JSON";
       alive_ = false;
@@ -141,10 +148,6 @@ void TorchChild::TakeLines() {
     } else if (auto id = JsonInt(*message, "id", "oracle.py")) {
       replies_[*id] = std::move(*message);
     }
-  }
-  if (received_.size() > kMaxLine) {
-    protocol_error_ = "it sent a line that is too long";
-    alive_ = false;
   }
 }
 

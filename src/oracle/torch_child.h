@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "os/lines.h"
 #include "os/process.h"
 #include "os/temp_dir.h"
 
@@ -55,7 +56,7 @@ class TorchChild {
  private:
   enum class Pump { kProgress, kTimeout, kDead };
 
-  explicit TorchChild(ChildOptions options) : options_(std::move(options)) {}
+  explicit TorchChild(ChildOptions options);
   Status CreateFolders();
   Status AwaitHello();
   /// Reads the available output, waiting for `patience` at most.
@@ -68,7 +69,7 @@ class TorchChild {
   bool alive_ = false;
   bool was_killed_ = false;
   std::optional<Json> hello_;
-  std::string received_;  // an unfinished line
+  os::Lines lines_;
   std::string error_text_;
   std::map<int64_t, Json> replies_;
   std::string protocol_error_;

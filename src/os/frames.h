@@ -1,5 +1,6 @@
-// The protocol between cupel and its child processes: frames of a 4-byte length (host byte order,
-// since both ends are on one machine) and that many bytes of JSON, over a socket pair.
+// The framing between cupel and its native child processes, the recorder and the GPU worker: a
+// 4-byte length (host byte order, since both ends are on one machine) and that many bytes of JSON,
+// over a socket pair. Text streams use os/lines.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

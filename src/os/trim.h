@@ -1,4 +1,4 @@
-// Keeps a file cache within its size limit.
+// Keeps a cache of files or folders within its size limit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,13 +21,5 @@ struct TrimEntry {
 /// next addition need not trim again. `remove` returns whether it removed the entry.
 void Trim(std::vector<TrimEntry> entries, uint64_t limit,
           const std::function<bool(const TrimEntry& entry)>& remove);
-
-/// Counts the files below `root` for which `counts` returns true. If they have more than `limit`
-/// bytes together, deletes the least recently written (or touched) ones until at most 90 % of the
-/// limit is used. Processes that have a deleted file open can still read it. Files that cannot be
-/// read or deleted are skipped.
-void TrimFolder(const std::filesystem::path& root, uint64_t limit,
-                const std::function<bool(const std::filesystem::path&)>& counts,
-                const std::function<void(const std::filesystem::path&)>& deleted = {});
 
 }  // namespace cupel::os

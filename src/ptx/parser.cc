@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/parse_number.h"
 #include "ptx/declarations.h"
 #include "ptx/function_parser.h"
 #include "ptx/lexer.h"
@@ -74,16 +75,12 @@ class ModuleParser {
     // The lexer reads "9.0" as one token: a floating-point number.
     const std::string_view text = in_.current().text;
     const size_t dot = text.find('.');
-    const auto is_number = [](std::string_view digits) {
-      return !digits.empty() && digits.size() <= 3 &&
-             digits.find_first_not_of("0123456789") == std::string_view::npos;
-    };
-    if (dot == std::string_view::npos || !is_number(text.substr(0, dot)) ||
-        !is_number(text.substr(dot + 1))) {
-      return in_.Unexpected("a version");
-    }
-    module_.version_major = std::stoi(std::string(text.substr(0, dot)));
-    module_.version_minor = std::stoi(std::string(text.substr(dot + 1)));
+    if (dot == std::string_view::npos) return in_.Unexpected("a version");
+    const auto major = ParseNumber<uint16_t>(text.substr(0, dot));
+    const auto minor = ParseNumber<uint16_t>(text.substr(dot + 1));
+    if (!major || !minor) return in_.Unexpected("a version");
+    module_.version_major = *major;
+    module_.version_minor = *minor;
     in_.Advance();
     return true;
   }

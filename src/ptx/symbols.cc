@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "base/parse_number.h"
 
 namespace cupel::ptx {
 
@@ -13,8 +13,7 @@ NumberedName SplitNumber(std::string_view name) {
   NumberedName out{name.substr(0, digits), -1};
   const std::string_view number = name.substr(digits);
   if (number.empty() || number.size() > 9 || (number.size() > 1 && number[0] == '0')) return out;
-  out.number = 0;
-  for (const char c : number) out.number = out.number * 10 + (c - '0');
+  out.number = ParseNumber<decltype(out.number)>(number).value_or(-1);
   return out;
 }
 

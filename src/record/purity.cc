@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "plan/codec.h"
 #include "record/candidate.h"
 #include "record/clock.h"
@@ -22,21 +23,11 @@ namespace {
 
 /// Describes the first difference, for messages.
 std::string Difference(const plan::Plan& before, const plan::Plan& after) {
-  const auto lines = [](const plan::Plan& plan) {
-    std::vector<std::string> list;
-    const std::string text = plan::Describe(plan);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = text.find('\n', begin);
-      list.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return list;
-  };
-  const auto old_lines = lines(before);
-  const auto new_lines = lines(after);
+  const std::string old_text = plan::Describe(before), new_text = plan::Describe(after);
+  const auto old_lines = SplitLines(old_text), new_lines = SplitLines(new_text);
   for (size_t i = 0; i < std::max(old_lines.size(), new_lines.size()); ++i) {
-    const std::string was = i < old_lines.size() ? old_lines[i] : "nothing";
-    const std::string is = i < new_lines.size() ? new_lines[i] : "nothing";
+    const std::string_view was = i < old_lines.size() ? old_lines[i] : "nothing";
+    const std::string_view is = i < new_lines.size() ? new_lines[i] : "nothing";
     if (was != is) return fmt::format("\"{}\" became \"{}\"", was, is);
   }
   for (size_t i = 0; i < before.nodes.size(); ++i) {

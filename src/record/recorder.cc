@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/random.h"
 #include "os/fd.h"
 #include "os/frames.h"
@@ -74,7 +74,8 @@ Result<Refusal> ReadRefusal(const Json& json) {
   refusal.where = Clean(std::move(where));
   constexpr std::string_view kSyscall = "syscall ";
   if (refusal.code == "host_privilege" && refusal.where.starts_with(kSyscall)) {
-    const int number = std::atoi(refusal.where.c_str() + kSyscall.size());
+    std::string_view rest = std::string_view(refusal.where).substr(kSyscall.size());
+    const int number = TakeNumber<int>(rest).value_or(0);
     refusal.where = os::SyscallName(number);
     refusal.message += fmt::format(" ({}): no files, sockets, threads or processes", refusal.where);
   }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -23,16 +22,6 @@ constexpr size_t kMaxQuote = 300;
 constexpr size_t kLeastPart = 8;
 
 bool IsSpace(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
-
-std::vector<std::string_view> LinesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (true) {
-    const size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    text.remove_prefix(end + 1);
-  }
-}
 
 /// The text after "NAME:" if the line begins with that; ignores markdown.
 std::optional<std::string_view> FieldOf(std::string_view line, std::string_view name) {
@@ -66,12 +55,9 @@ Result<double> ConfidenceOf(std::string_view value) {
 Status ReadLine(std::string_view value, Stated& stated) {
   value = Trim(value, "`");
   if (value == "none") return {};
-  int number = 0;
-  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  std::string_view quoted = value.substr(static_cast<size_t>(rest - value.data()));
-  quoted = Trim(quoted, "`");
-  if (error != std::errc() || number < 1 || quoted.empty() ||
-      (quoted[0] != ':' && quoted[0] != '|')) {
+  const int number = TakeNumber<int>(value).value_or(0);
+  const std::string_view quoted = Trim(value, "`");
+  if (number < 1 || quoted.empty() || (quoted[0] != ':' && quoted[0] != '|')) {
     return Unusable("LINE must be none, or the number of the line, a colon and the line");
   }
   stated.line = Trim(quoted.substr(1), "`");
@@ -117,7 +103,7 @@ Result<Stated> ReadAnswer(std::string_view text) {
   std::array<std::optional<std::string_view>, 4> fields;
   std::string reason;
   size_t last = 0;
-  for (const std::string_view line : LinesOf(text)) {
+  for (const std::string_view line : SplitLines(text)) {
     bool named = false;
     for (size_t i = 0; i < kNames.size(); ++i) {
       const auto value = FieldOf(line, kNames[i]);
@@ -153,7 +139,7 @@ Result<Stated> ReadAnswer(std::string_view text) {
 int FindQuote(std::string_view source, const Stated& stated) {
   const std::string quote = WithoutBlanks(stated.line);
   if (quote.empty()) return 0;
-  const std::vector<std::string_view> lines = LinesOf(source);
+  const std::vector<std::string_view> lines = SplitLines(source);
   const auto holds = [&](size_t index) {
     const std::string line = WithoutBlanks(lines[index]);
     return line == quote || (quote.size() >= kLeastPart && line.find(quote) != std::string::npos);

@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <optional>
-#include <thread>
 
+#include "base/lanes.h"
 #include "review/answer.h"
 #include "review/neutral.h"
 #include "review/prompt.h"
@@ -93,24 +93,16 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
 Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker*>& models,
                             const ReviewOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Result<Opinion>> opinions(models.size() * kAspects);
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(opinions.size());
-    for (size_t i = 0; i < opinions.size(); ++i) {
-      threads.emplace_back([&, i] {
-        const Aspect aspect = kAllAspects[i % kAspects];
-        opinions[i] = AskReviewer(subject, aspect, *models[i / kAspects],
-                                  options.instructions[i % kAspects], options);
-      });
-    }
-  }
   Review review;
-  for (Result<Opinion>& opinion : opinions) {
-    TRY_ASSIGN(Opinion each, std::move(opinion));
-    review.usd += each.usd;
-    review.opinions.push_back(std::move(each));
-  }
+  review.opinions.resize(models.size() * kAspects);
+  const size_t count = review.opinions.size();
+  TRY(ForEachOnLanes(count, count, [&](size_t, size_t i) -> Status {
+    const Aspect aspect = kAllAspects[i % kAspects];
+    TRY_ASSIGN(review.opinions[i], AskReviewer(subject, aspect, *models[i / kAspects],
+                                               options.instructions[i % kAspects], options));
+    return {};
+  }));
+  for (const Opinion& opinion : review.opinions) review.usd += opinion.usd;
   const auto taken = std::chrono::steady_clock::now() - start;
   review.seconds = std::chrono::duration<double>(taken).count();
   Count(review, options);

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
+
+#include "base/lanes.h"
 
 namespace cupel::review {
 namespace {
@@ -63,34 +63,20 @@ std::vector<Question> Calibration::FirstQuestions() const {
 }
 
 Status Calibration::Ask(const std::vector<Question>& questions) {
-  std::vector<Result<Opinion>> answers(questions.size());
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> ended = false;
   std::mutex mutex;
   size_t done = 0;
   ReviewOptions review;
   review.reflect = options_.reflect;
-  const auto work = [&] {
-    for (size_t i = next++; i < questions.size() && !ended; i = next++) {
-      const Question& q = questions[i];
-      answers[i] = AskReviewer(cases_[q.sample].subject, kAllAspects[q.aspect], *models_[q.model],
-                               options_.variants[q.aspect][q.variant].text, review);
-      if (!answers[i]) ended = true;
-      const std::lock_guard lock(mutex);
-      if (options_.progress) options_.progress(++done, questions.size());
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    const size_t count = std::min(options_.threads, questions.size());
-    threads.reserve(count);
-    for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
-  }
-  for (size_t i = 0; i < questions.size(); ++i) {
-    TRY_ASSIGN(Opinion opinion, std::move(answers[i]));
-    opinions_[questions[i]] = std::move(opinion);
-  }
-  return {};
+  return ForEachOnLanes(options_.threads, questions.size(), [&](size_t, size_t i) -> Status {
+    const Question& q = questions[i];
+    TRY_ASSIGN(Opinion opinion,
+               AskReviewer(cases_[q.sample].subject, kAllAspects[q.aspect], *models_[q.model],
+                           options_.variants[q.aspect][q.variant].text, review));
+    const std::lock_guard lock(mutex);
+    opinions_[q] = std::move(opinion);
+    if (options_.progress) options_.progress(++done, questions.size());
+    return {};
+  });
 }
 
 VerifierRates Calibration::RatesOf(size_t aspect, size_t variant, size_t model,

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "review/answer.h"
 
 namespace cupel::review {
@@ -39,10 +40,9 @@ std::string Fenced(std::string_view name, std::string_view text) {
 
 std::string Numbered(std::string_view source) {
   std::string out;
-  for (int number = 1; !source.empty(); ++number) {
-    const size_t end = std::min(source.find('\n'), source.size());
-    out += fmt::format("{:4}| {}\n", number, source.substr(0, end));
-    source.remove_prefix(std::min(end + 1, source.size()));
+  int number = 0;
+  for (const std::string_view line : SplitLines(source)) {
+    out += fmt::format("{:4}| {}\n", ++number, line);
   }
   return out;
 }

@@ -28,7 +28,7 @@ namespace cupel::serve {
 class FakeJudge final : public Judge {
  public:
   FakeJudge(WireEnd& wire, const std::filesystem::path& store, std::string gpu)
-      : wire_(wire), oracle_(wire, FileStore(store)), gpu_(std::move(gpu)) {}
+      : wire_(wire), oracle_(wire, CaseStore(store)), gpu_(std::move(gpu)) {}
   Ready Describe() const override {
     return {gpu_ == "other" ? "another" : "fake", true, "", "coordinator", gpu_};
   }

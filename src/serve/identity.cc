@@ -5,11 +5,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <thread>
-
 #include "assay/provenance.h"
 #include "base/hash.h"
+#include "base/lanes.h"
 #include "base/version.h"
 #include "build/cache.h"
 #include "oracle/scripts.h"
@@ -48,7 +46,7 @@ Result<Hello> WhoAmI(const std::filesystem::path& data) {
   utsname info{};
   if (uname(&info) == 0) hello.host = info.nodename;
   hello.pid = getpid();
-  hello.cores = std::max(1u, std::thread::hardware_concurrency());
+  hello.cores = static_cast<int64_t>(Cores());
   return hello;
 }
 

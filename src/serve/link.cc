@@ -29,7 +29,7 @@ void MakeNonBlocking(const os::Fd& fd) {
 }
 
 /// Reads the available bytes into `lines`; false at the end of the stream.
-bool ReadInto(int fd, Lines& lines, size_t& total) {
+bool ReadInto(int fd, os::Lines& lines, size_t& total) {
   char buffer[65536];
   for (size_t read_now = 0; read_now < kAtOnce;) {
     const ssize_t n = read(fd, buffer, sizeof buffer);

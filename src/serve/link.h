@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "os/lines.h"
 #include "os/process.h"
-#include "serve/lines.h"
 #include "serve/protocol.h"
 
 namespace cupel::serve {
@@ -62,7 +62,7 @@ class Link {
   std::string OutputBeforeHello() const;
 
   os::Process process_;
-  Lines lines_, error_lines_;
+  os::Lines lines_, error_lines_;
   std::string outgoing_;
   size_t written_ = 0;  // bytes of outgoing_
   bool got_hello_ = false, is_over_ = false, error_ended_ = false;

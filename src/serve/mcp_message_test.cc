@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/lines.h"
 #include "serve/mcp_schema.h"
 
 namespace cupel::serve {
@@ -75,20 +74,6 @@ TEST(McpMessage, RejectsHugeMessagesQuickly) {
   const std::string line =
       R"({"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\",)" + source + "\"}}";
   EXPECT_EQ(MessageIn(line).params["a"].get<std::string>().size(), source.size() + 2);
-}
-
-TEST(McpMessage, SkipsLineThatIsTooLong) {
-  Lines lines(8);
-  lines.Feed("0123456789");
-  EXPECT_FALSE(lines.Next());
-  lines.Skip();
-  lines.Feed("abc");
-  lines.Feed("def\nnext\nlonger than eight\nlast\n");
-  EXPECT_EQ(lines.Next().value(), "next");
-  EXPECT_FALSE(lines.Next());
-  lines.Skip();
-  EXPECT_EQ(lines.Next().value(), "last");
-  EXPECT_EQ(lines.Next().value(), std::nullopt);
 }
 
 std::string MismatchOf(const Json& schema, const char* value) {

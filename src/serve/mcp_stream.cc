@@ -4,12 +4,12 @@
 #include <string>
 
 #include "os/fd.h"
-#include "serve/lines.h"
+#include "os/lines.h"
 
 namespace cupel::serve {
 
 Status ServeMcp(McpServer& server, int in) {
-  Lines lines(kLongestMcpLine);
+  os::Lines lines(kLongestMcpLine);
   std::string buffer(1u << 16, '\0');
   for (;;) {
     const auto n = os::ReadSome(in, buffer);

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "serve/command.h"
-#include "serve/lines.h"
 
 namespace cupel::serve {
 namespace {
@@ -176,31 +175,6 @@ TEST(Protocol, FindsHelloAfterAPrompt) {
   EXPECT_EQ(FindHello(hello), 0u);
   EXPECT_EQ(FindHello("$ " + hello), 2u);
   EXPECT_EQ(FindHello("Last login: never"), std::nullopt);
-}
-
-TEST(Lines, JoinsPartsIntoCompleteLines) {
-  Lines lines(10);
-  lines.Feed("on");
-  EXPECT_EQ(*lines.Next(), std::nullopt);
-  lines.Feed("e\ntwo\nthr");
-  EXPECT_EQ(*lines.Next(), "one");
-  EXPECT_EQ(*lines.Next(), "two");
-  EXPECT_EQ(*lines.Next(), std::nullopt);
-  EXPECT_EQ(lines.rest(), "thr");
-  lines.Feed("ee\n\n");
-  EXPECT_EQ(*lines.Next(), "three");
-  EXPECT_EQ(*lines.Next(), "");
-}
-
-TEST(Lines, RejectsTooLongLineBeforeItsEnd) {
-  Lines whole(10), endless(10);
-  whole.Feed("12345678901\n");
-  EXPECT_FALSE(whole.Next());
-  endless.Feed("12345678901");
-  EXPECT_FALSE(endless.Next());
-  Lines fits(10);
-  fits.Feed("1234567890\n");
-  EXPECT_EQ(*fits.Next(), "1234567890");
 }
 
 TEST(Command, SplitsLikeAShellWithoutExpansion) {

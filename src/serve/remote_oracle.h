@@ -17,7 +17,7 @@ namespace cupel::serve {
 class RemoteOracle final : public oracle::Oracle {
  public:
   /// `wire` is borrowed.
-  RemoteOracle(WireEnd& wire, FileStore store) : wire_(wire), store_(std::move(store)) {}
+  RemoteOracle(WireEnd& wire, CaseStore store) : wire_(wire), store_(std::move(store)) {}
 
   /// Sets the ticket of the item that later requests are for.
   void Serve(int64_t ticket) { ticket_ = ticket; }
@@ -43,7 +43,7 @@ class RemoteOracle final : public oracle::Oracle {
   Result<os::MappedFile> FileOf(const CaseAnswer& answer);
 
   WireEnd& wire_;
-  FileStore store_;
+  CaseStore store_;
   int64_t ticket_ = 0, last_stream_ = 0;
   std::vector<std::string> warnings_;
 };

@@ -1,5 +1,4 @@
-// Case files by hash, stored once per node and shared by its workers. A private folder in the cache
-// with a lock for each hash. Above the size limit, the least recently used files are removed.
+// Case files by hash, stored once per node and shared by its workers (os/file_store.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,16 +6,18 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
+#include "os/file_store.h"
 #include "os/mapped_file.h"
 
 namespace cupel::serve {
 
-class FileStore {
+class CaseStore {
  public:
-  explicit FileStore(std::filesystem::path folder, uint64_t limit_bytes = uint64_t{8} << 30)
-      : folder_(std::move(folder)), limit_(limit_bytes) {}
+  explicit CaseStore(std::filesystem::path folder, uint64_t limit_bytes = uint64_t{8} << 30)
+      : files_(std::move(folder), limit_bytes) {}
 
   /// Returns at least one byte, from `offset` on.
   using FetchPart = std::function<Result<std::string>(int64_t offset)>;
@@ -25,14 +26,9 @@ class FileStore {
   Result<os::MappedFile> Get(const std::string& sha256, int64_t bytes, const FetchPart& fetch);
 
  private:
-  Result<os::MappedFile> Open(const std::filesystem::path& path, const std::string& sha256,
-                              int64_t bytes) const;
-  Status FetchInto(const std::filesystem::path& path, const std::string& sha256, int64_t bytes,
-                   const FetchPart& fetch) const;
-  void Trim() const;
+  Result<os::MappedFile> Open(const std::string& sha256, int64_t bytes) const;
 
-  std::filesystem::path folder_;
-  uint64_t limit_;
+  os::FileStore files_;
 };
 
 }  // namespace cupel::serve

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 class StoreTest : public ::testing::Test {
  protected:
   /// Hands out `content_` in parts of 1000 bytes.
-  FileStore::FetchPart Parts() {
+  CaseStore::FetchPart Parts() {
     return [this](int64_t offset) -> Result<std::string> {
       ++fetched_;
       return content_.substr(static_cast<size_t>(offset), 1000);
@@ -42,7 +42,7 @@ TEST_F(StoreTest, FetchesAFileOncePerNode) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this] {
-      FileStore store(folder_.path());  // one object each, as in separate processes
+      CaseStore store(folder_.path());  // one object each, as in separate processes
       const auto file = store.Get(Hash(), Size(), Parts());
       ASSERT_TRUE(file) << file.error().ToString();
       EXPECT_EQ(TextOf(*file), content_);
@@ -53,7 +53,7 @@ TEST_F(StoreTest, FetchesAFileOncePerNode) {
 }
 
 TEST_F(StoreTest, RejectsFileThatDoesNotMatchItsHash) {
-  FileStore store(folder_.path());
+  CaseStore store(folder_.path());
   const std::string hash = Hash();
   const int64_t size = Size();
   content_[7] = 'y';
@@ -65,7 +65,7 @@ TEST_F(StoreTest, RejectsFileThatDoesNotMatchItsHash) {
 }
 
 TEST_F(StoreTest, FetchesADamagedFileAgain) {
-  FileStore store(folder_.path());
+  CaseStore store(folder_.path());
   ASSERT_TRUE(store.Get(Hash(), Size(), Parts()));
   std::ofstream(folder_.path() / Hash()) << "torn";
   const auto file = store.Get(Hash(), Size(), Parts());
@@ -75,14 +75,14 @@ TEST_F(StoreTest, FetchesADamagedFileAgain) {
 }
 
 TEST_F(StoreTest, RejectsEmptyOrTooLongPart) {
-  FileStore store(folder_.path());
+  CaseStore store(folder_.path());
   EXPECT_FALSE(store.Get(Hash(), Size(), [](int64_t) { return Result<std::string>(""); }));
   EXPECT_FALSE(
       store.Get(Hash(), Size(), [&](int64_t) -> Result<std::string> { return content_ + "more"; }));
 }
 
 TEST_F(StoreTest, RemovesLeastRecentlyUsedFiles) {
-  FileStore store(folder_.path(), 6000);
+  CaseStore store(folder_.path(), 6000);
   std::vector<std::string> hashes;
   for (int i = 0; i < 4; ++i) {
     content_[0] = static_cast<char>('a' + i);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/schedule.h"
 #include "serve/item.h"
-#include "serve/schedule.h"
 
 namespace cupel::serve {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error_json.h"
+#include "base/hash.h"
 #include "base/parse_number.h"
 
 namespace cupel::serve {
@@ -64,9 +65,7 @@ Result<std::optional<uint64_t>> ReadWireSeed(const Json& json, const char* key) 
 Result<std::string> WireHash(const Json& json, const char* key, bool may_be_empty) {
   TRY_ASSIGN(std::string text, WireText(json, key, 64));
   if (text.empty() && may_be_empty) return text;
-  const bool is_hex =
-      text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_hex) return Malformed(fmt::format("message.{} is not a SHA-256 hash", key));
+  if (!IsSha256Hex(text)) return Malformed(fmt::format("message.{} is not a SHA-256 hash", key));
   return text;
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "os/fd.h"
+#include "os/lines.h"
 #include "os/process.h"
-#include "serve/lines.h"
 
 namespace cupel::serve {
 
@@ -74,7 +74,7 @@ void WireEnd::Close(const std::string& why) {
 }
 
 void WireEnd::Read() {
-  Lines lines(kLongestLine);
+  os::Lines lines(kLongestLine);
   std::string buffer(1u << 16, '\0');
   for (;;) {
     const auto n = os::ReadSome(options_.in, buffer, options_.silence);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/lanes.h"
 #include "gpu/driver.h"
 #include "os/cancel.h"
 #include "os/folders.h"
@@ -37,7 +38,7 @@ int ThreadsPerGpuWorker(int cores, int workers) {
 /// One setup for each worker on this machine, with its device and threads. `wanted`: how many; 0:
 /// as WorkerPoolOptions::workers says.
 Result<std::vector<Setup>> LocalSetups(const Setup& setup, int wanted) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(Cores());
   const bool on_gpu = setup.device.starts_with("gpu"), on_all = setup.device == "gpu:all";
   int gpus = 1;
   if (on_all) {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/schedule.h"
 #include "oracle/installed.h"
 #include "serve/assignment_builder.h"
 #include "serve/case_server.h"
-#include "serve/schedule.h"
 #include "serve/timing.h"
 #include "serve/worker_pool.h"
 #include "serve/worker_slot.h"

@@ -4,16 +4,12 @@
 
 #include <utility>
 
+#include "base/schedule.h"
 #include "report/bench_parts.h"
 #include "serve/identity.h"
 #include "serve/worker_pool_impl.h"
 
 namespace cupel::serve {
-namespace {
-
-constexpr int kMostErrors = 3;  // machine errors of one worker in a row
-
-}  // namespace
 
 void WorkerPool::Impl::HandOut(WorkerSlot& slot) {
   if (slot.stage != WorkerSlot::Stage::kIdle || !schedule) return;
@@ -101,7 +97,7 @@ void WorkerPool::Impl::TakeDone(WorkerSlot& slot, Done& finished) {
   if (finished.error && IsMachineError(*finished.error)) {
     const std::string why = finished.error->ToString();
     LoseItem(slot, why);
-    if (++slot.errors_in_a_row >= kMostErrors) Lost(slot, why);
+    if (++slot.errors_in_a_row >= kMostErrorsInARow) Lost(slot, why);
     return;
   }
   slot.errors_in_a_row = 0;

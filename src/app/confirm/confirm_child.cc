@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <sstream>
-
 #include "build/build.h"
 #include "oracle/environment.h"
 #include "os/files.h"
 #include "os/folders.h"
 #include "os/process.h"
+#include "os/programs.h"
 #include "os/temp_dir.h"
 
 namespace cupel::app {
@@ -20,15 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxResult = 8u << 20;
 constexpr size_t kMaxFailure = 2000;
-
-std::vector<fs::path> Split(const std::string& list) {
-  std::vector<fs::path> paths;
-  std::istringstream stream(list);
-  for (std::string path; std::getline(stream, path, ':');) {
-    if (!path.empty() && path[0] == '/') paths.emplace_back(path);
-  }
-  return paths;
-}
 
 std::string Variable(const std::map<std::string, std::string>& environment, const char* name) {
   const auto found = environment.find(name);
@@ -122,7 +112,7 @@ os::Confinement ConfirmChildren::Confine(SandboxLevel level, bool gpu) const {
     confinement.readable.push_back(fs::path("/etc") / file);
   }
   const auto environment = os::CurrentEnvironment();
-  for (const fs::path& path : Split(Variable(environment, "LD_LIBRARY_PATH"))) {
+  for (const fs::path& path : os::FoldersOf(Variable(environment, "LD_LIBRARY_PATH"))) {
     confinement.readable.push_back(path);
   }
   AddPaths(look_, "paths", confinement.readable);

@@ -9,12 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "app/candidate.h"
 #include "app/ceilings.h"
 #include "app/lanes.h"
 #include "app/session.h"
+#include "base/lanes.h"
 #include "base/version.h"
 #include "oracle/baseline_cache.h"
 #include "os/folders.h"
@@ -98,15 +98,12 @@ class BenchRun {
 
   Status BuildAll() {
     candidates_.resize(options_.kernels.size());
-    const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
-    return ForEachOnLanes(
-        std::min(compilers, candidates_.size()), candidates_.size(),
-        [&](size_t, size_t i) -> Status {
-          TRY_ASSIGN(candidates_[i],
-                     BuildCandidate(options_.kernels[i], *task_, DirectionOf(options_.target),
-                                    options_.common, options_.compile, events_));
-          return {};
-        });
+    return ForEachOnLanes(Cores(), candidates_.size(), [&](size_t, size_t i) -> Status {
+      TRY_ASSIGN(candidates_[i],
+                 BuildCandidate(options_.kernels[i], *task_, DirectionOf(options_.target),
+                                options_.common, options_.compile, events_));
+      return {};
+    });
   }
 
   Status JudgeAll() {

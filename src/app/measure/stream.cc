@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "app/candidate.h"
 #include "app/ceilings.h"
@@ -15,6 +14,7 @@
 #include "app/lanes.h"
 #include "assay/stream.h"
 #include "base/clock.h"
+#include "base/lanes.h"
 #include "records/json.h"
 
 namespace cupel::app {
@@ -47,9 +47,8 @@ class StreamRun {
     TRY(PrepareLanes());
     TRY(OpenOutput());
     const auto start = std::chrono::steady_clock::now();
-    const int builders = static_cast<int>(std::thread::hardware_concurrency());
     TRY(assay::RunStream(
-        jobs_, assay_lanes_, builders,
+        jobs_, assay_lanes_, Cores(),
         [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); }));
     if (write_error_) return tl::unexpected<Error>(*write_error_);
     report_.lanes = lanes_.size();

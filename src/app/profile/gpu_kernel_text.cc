@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/demangle.h"
+#include "base/text.h"
 #include "term/text.h"
 
 namespace cupel::app {
@@ -188,8 +189,8 @@ void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile,
   std::set<std::pair<std::string, int>> quoted;  // to quote each line once
   for (const judge::Remark& remark : remarks) {
     const bool is_new = quoted.emplace(remark.file, remark.line).second;
-    std::istringstream text_lines(judge::RemarkText(remark, is_new ? source : judge::SourceText()));
-    for (std::string line; std::getline(text_lines, line);) lines->push_back(line);
+    const std::string page = judge::RemarkText(remark, is_new ? source : judge::SourceText());
+    for (const std::string_view line : SplitLines(page)) lines->emplace_back(line);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/text.h"
 #include "build/build.h"
 #include "os/files.h"
 
@@ -115,11 +116,8 @@ Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel
   specimen.kernel = kernel;
   specimen.name = (kernel.parent_path().filename() / kernel.stem()).string();
   int line = 0;
-  for (size_t begin = 0; begin < source.size();) {
+  for (const std::string_view text : SplitLines(source)) {
     ++line;
-    const size_t end = std::min(source.find('\n', begin), source.size());
-    const std::string_view text = source.substr(begin, end - begin);
-    begin = end + 1;
     const size_t colon = text.find(": ");
     if (!text.starts_with("// ") || colon == std::string_view::npos) break;
     const std::string_view key = text.substr(3, colon - 3);

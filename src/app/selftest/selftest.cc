@@ -6,11 +6,10 @@
 #include <chrono>
 #include <mutex>
 #include <regex>
-#include <thread>
 
-#include "app/lanes.h"
 #include "app/session.h"
 #include "base/clock.h"
+#include "base/lanes.h"
 #include "os/files.h"
 #include "os/folders.h"
 #include "os/process.h"
@@ -83,9 +82,8 @@ class SelftestRun {
     TRY(Choose());
     std::vector<Examined>& all = report_.all;
     TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
-    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs)
-                                          : std::max(1u, std::thread::hardware_concurrency());
-    TRY(ForEachOnLanes(std::min(jobs, all.size()), all.size(), [&](size_t lane, size_t item) {
+    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : Cores();
+    TRY(ForEachOnLanes(jobs, all.size(), [&](size_t lane, size_t item) {
       return Examine(all[item], folder.path() / fmt::format("{}.json", lane));
     }));
     report_.device = options_.common.device;

@@ -9,10 +9,8 @@
 #include <optional>
 #include <set>
 #include <system_error>
-#include <thread>
 
 #include "app/candidate.h"
-#include "app/lanes.h"
 #include "app/session.h"
 #include "app/suite/suite_config.h"
 #include "app/suite/suite_list.h"
@@ -20,6 +18,7 @@
 #include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"
+#include "base/lanes.h"
 #include "base/random.h"
 #include "base/version.h"
 #include "device/device.h"
@@ -193,8 +192,7 @@ class SuiteRun {
   Status OpenAnswers(std::vector<serve::Item>& items) {
     TRY_ASSIGN(answers_, os::TempDir::Create());
     std::vector<Result<CandidateFile>> opened(items.size());
-    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
+    TRY(ForEachOnLanes(Cores(), items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
       opened[i] = OpenAnswer(items[i], i);

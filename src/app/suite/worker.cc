@@ -84,7 +84,7 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
 
   std::unique_ptr<oracle::Oracle> oracle;
   if (judge->ready_.cases == "coordinator") {
-    auto remote = std::make_unique<serve::RemoteOracle>(wire, serve::FileStore(cache / "store"));
+    auto remote = std::make_unique<serve::RemoteOracle>(wire, serve::CaseStore(cache / "store"));
     judge->remote_ = remote.get();
     oracle = std::move(remote);
   }

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <thread>
 
-#include "app/lanes.h"
+#include "app/session.h"
 #include "app/tasks/task_import.h"
 #include "base/hash.h"
+#include "base/lanes.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/temp_dir.h"
@@ -95,12 +95,10 @@ class ReportRun {
 
   Result<ImportReport> Run() {
     TRY(TakeEarlier());
-    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : cores;
-    const size_t lanes = std::max<size_t>(1, std::min(jobs, todo_.size()));
-    lanes_.resize(lanes);
-    const Status status = ForEachOnLanes(
-        lanes, todo_.size(), [&](size_t lane, size_t item) { return RunItem(lanes_[lane], item); });
+    lanes_.resize(options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : Cores());
+    const Status status =
+        ForEachOnLanes(lanes_.size(), todo_.size(),
+                       [&](size_t lane, size_t item) { return RunItem(lanes_[lane], item); });
     lanes_.clear();
     report_.interrupted = !status.has_value();
     report_.status = status;

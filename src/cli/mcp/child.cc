@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "os/lines.h"
 #include "os/process.h"
 #include "os/run_until.h"
-#include "serve/lines.h"
 
 namespace cupel::cli {
 namespace {
@@ -34,7 +34,7 @@ class ProgressReader {
 
  private:
   serve::McpCall& call_;
-  serve::Lines lines_{kLongestLine};
+  os::Lines lines_{kLongestLine};
 };
 
 }  // namespace

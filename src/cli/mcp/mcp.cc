@@ -1,10 +1,9 @@
 // `cupel mcp`: serves tools to coding agents over standard input and output (docs/mcp.md).
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "base/lanes.h"
 #include "cli/commands.h"
 #include "cli/mcp/guide.h"
 #include "cli/mcp/tools.h"
@@ -31,8 +30,7 @@ serve::McpOffer Offer(const McpSetting& setting, int jobs) {
   offer.read_resource = [&setting](const std::string& uri) {
     return ReadMcpResource(setting, uri);
   };
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  offer.jobs = std::max(1, jobs > 0 ? jobs : cores);
+  offer.jobs = jobs > 0 ? jobs : static_cast<int>(Cores());
   return offer;
 }
 

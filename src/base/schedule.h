@@ -1,4 +1,5 @@
-// Decides which worker gets which item next, and how often a lost item is retried.
+// Decides which worker gets which item next, and how often a lost item is retried. Workers are
+// processes (serve/worker_pool.h) or threads (base/lanes.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,10 +10,14 @@
 #include <string>
 #include <vector>
 
-namespace cupel::serve {
+namespace cupel {
+
+/// A worker that cannot finish this many items in a row, for the fault of its machine, is broken.
+/// A GPU that always fails would be fast and would therefore get most items.
+inline constexpr int kMostErrorsInARow = 3;
 
 /// Hands out items in the order of their numbers. Lost items come first, but a worker does not get
-/// an item that it lost while another worker can take it.
+/// an item that it lost while another worker can take it. Not thread-safe.
 class Schedule {
  public:
   Schedule(size_t items, int most_attempts);
@@ -45,4 +50,4 @@ class Schedule {
   int most_attempts_;
 };
 
-}  // namespace cupel::serve
+}  // namespace cupel

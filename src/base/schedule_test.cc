@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/schedule.h"
+#include "base/schedule.h"
 
 #include <gtest/gtest.h>
 
-namespace cupel::serve {
+namespace cupel {
 namespace {
 
 TEST(Schedule, LostItemGoesFirstToAnotherWorker) {
@@ -57,4 +57,4 @@ TEST(Schedule, FinishingTwiceCountsOnce) {
 }
 
 }  // namespace
-}  // namespace cupel::serve
+}  // namespace cupel

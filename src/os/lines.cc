@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/lines.h"
+#include "os/lines.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cupel::serve {
+namespace cupel::os {
 
 void Lines::Feed(std::string_view bytes) {
+  std::string plain;
+  if (ends_ == LineEnds::kAny) {
+    for (const char c : bytes) {
+      if (c != '\n' || !after_cr_) plain += c == '\r' ? '\n' : c;
+      after_cr_ = c == '\r';
+    }
+    bytes = plain;
+  }
   if (is_skipping_) {
     const size_t end = bytes.find('\n');
     if (end == std::string_view::npos) return;
@@ -41,4 +49,4 @@ Result<std::optional<std::string>> Lines::Next() {
   return std::optional<std::string>(std::move(line));
 }
 
-}  // namespace cupel::serve
+}  // namespace cupel::os

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/schedule.h"
+#include "base/schedule.h"
 
 #include <algorithm>
 
-namespace cupel::serve {
+namespace cupel {
 
 Schedule::Schedule(size_t items, int most_attempts)
     : items_(items), left_(items), most_attempts_(most_attempts) {
@@ -51,4 +51,4 @@ void Schedule::Finish(size_t item) {
   --left_;
 }
 
-}  // namespace cupel::serve
+}  // namespace cupel

@@ -1,4 +1,6 @@
-// Splits a byte stream into lines of bounded length. A longer line is an Error.
+// Splits a byte stream into lines of bounded length: the framing of all text streams (JSON lines of
+// Python children and workers, the Model Context Protocol, server-sent events). A longer line is an
+// Error. Native child processes use os/frames.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +10,16 @@
 
 #include "base/result.h"
 
-namespace cupel::serve {
+namespace cupel::os {
+
+enum class LineEnds {
+  kLf,
+  kAny,  // LF, CR or CR LF
+};
 
 class Lines {
  public:
-  explicit Lines(size_t longest) : longest_(longest) {}
+  explicit Lines(size_t longest, LineEnds ends = LineEnds::kLf) : longest_(longest), ends_(ends) {}
 
   void Feed(std::string_view bytes);
   /// The next complete line without its line end; nullopt if there is none yet. Errors: the line is
@@ -25,9 +32,10 @@ class Lines {
 
  private:
   size_t longest_;
+  LineEnds ends_;
   std::string bytes_;
   size_t start_ = 0, searched_ = 0;
-  bool is_skipping_ = false;
+  bool is_skipping_ = false, after_cr_ = false;
 };
 
-}  // namespace cupel::serve
+}  // namespace cupel::os

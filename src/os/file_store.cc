@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/file_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "os/file_lock.h"
+#include "os/files.h"
+#include "os/trim.h"
+
+namespace cupel::os {
+
+namespace fs = std::filesystem;
+
+Result<Fd> FileStore::Lock(const std::string& name) const {
+  if (root_.empty()) return Fail(ErrorCode::kNotFound, "there is no cache folder");
+  std::error_code ignored;
+  fs::create_directories(root_, ignored);
+  chmod(root_.c_str(), 0700);
+  const fs::path path = PathOf(name);
+  mkdir(path.parent_path().c_str(), 0700);
+  return LockFile(path);
+}
+
+Result<MappedFile> FileStore::Open(const std::string& name) const {
+  const fs::path path = PathOf(name);
+  TRY_ASSIGN(MappedFile file, MappedFile::Open(path));
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // last used: now
+  return file;
+}
+
+Status FileStore::Write(const std::string& name, const std::function<Status(int fd)>& write) const {
+  const fs::path path = PathOf(name), early = path.string() + ".new";
+  const Fd file(open(early.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return FailIo("write", early, errno);
+  Status status = write(file.get());
+  if (status && rename(early.c_str(), path.c_str()) != 0) status = FailIo("write", path, errno);
+  if (!status) Remove(name + ".new");
+  return status;
+}
+
+Status FileStore::Write(const std::string& name, std::string_view bytes) const {
+  return Write(name, [&](int fd) { return WriteAll(fd, bytes); });
+}
+
+void FileStore::Remove(const std::string& name) const {
+  std::error_code ignored;
+  fs::remove(PathOf(name), ignored);
+}
+
+void FileStore::Trim() const {
+  std::vector<TrimEntry> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(root_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.string().ends_with("lock") || path.extension() == ".json") continue;
+    std::error_code ignored;
+    const uint64_t bytes = entry->file_size(ignored);
+    if (ignored) continue;  // a folder, or removed by another process
+    files.push_back({entry->last_write_time(ignored), bytes, path});
+  }
+  os::Trim(std::move(files), limit_, [](const TrimEntry& file) {
+    std::error_code ignored;
+    fs::remove(file.path.string() + ".lock", ignored);
+    return fs::remove(file.path, ignored);
+  });
+}
+
+}  // namespace cupel::os

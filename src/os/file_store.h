@@ -1,0 +1,50 @@
+// A cache of files that several processes share: private (0700), of limited size. Above the limit
+// the least recently used files are removed. The callers check what they read, since a file may be
+// damaged: by its hash (serve/store.h) or a checksum in an index (oracle/pool.h). The build cache
+// (build/cache.h) shares only os/trim.h, because its entries are folders.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "os/fd.h"
+#include "os/mapped_file.h"
+
+namespace cupel::os {
+
+/// Names are relative to the root: "name" or "folder/name". Thread-safe.
+class FileStore {
+ public:
+  /// `root` is created when needed. If it is empty, nothing can be locked.
+  FileStore(std::filesystem::path root, uint64_t limit_bytes)
+      : root_(std::move(root)), limit_(limit_bytes) {}
+
+  std::filesystem::path PathOf(const std::string& name) const { return root_ / name; }
+
+  /// Creates the folder of `name`, a lock file, and waits for the lock. Lock files end in "lock".
+  Result<Fd> Lock(const std::string& name) const;
+  /// Maps the file and records its use.
+  Result<MappedFile> Open(const std::string& name) const;
+  /// Lets `write` fill a new file, which then replaces `name`. The caller holds a lock. The file is
+  /// not synced, so a power failure may damage it.
+  Status Write(const std::string& name, const std::function<Status(int fd)>& write) const;
+  Status Write(const std::string& name, std::string_view bytes) const;
+  /// Processes that have the file open can still read it.
+  void Remove(const std::string& name) const;
+  /// If the files have more bytes than the limit, removes the least recently used ones
+  /// (os/trim.h), each with its lock file NAME.lock. Lock files and *.json are not counted. Needs
+  /// no lock.
+  void Trim() const;
+
+ private:
+  std::filesystem::path root_;
+  uint64_t limit_;
+};
+
+}  // namespace cupel::os
