@@ -48,7 +48,7 @@ class Session {
 Result<int> GpuOrdinal(std::string_view device);
 
 /// The options for builds in this installation.
-Result<build::Options> CompilerOptions(const Compile& compile);
+Result<build::Options> CompilerOptions(const Common& common, const Compile& compile);
 /// The options for an importer in this installation.
 Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 

@@ -18,7 +18,6 @@
 #include "build/build.h"
 #include "build/source_scan.h"
 #include "os/files.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -226,6 +225,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.may_scramble = &may_scramble;
     context.launched = &launched;
     context.seed = seed;
+    context.stop = parts_.stop;
     int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct Parts {
   build::Options build;
   record::Options record;
   std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
+  std::stop_token stop;                  // judging and timing then end with kCancelled
 };
 
 /// A candidate and the result of its build.

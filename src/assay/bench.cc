@@ -241,7 +241,7 @@ class SettingBench {
     Stopwatch watch(times_.stages.replays);
     return Measure(
         samplers, [&] { return timer.MeasureOverhead(); }, times_.sets, options_.measure,
-        [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); });
+        [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); }, parts_.stop);
   }
 
   Result<std::vector<engine::Finding>> Finish(engine::Timer& timer) {

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -98,7 +97,8 @@ std::vector<size_t> OrderOf(std::span<const Job> jobs) {
 }  // namespace
 
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
-                 const std::function<void(size_t job, Result<JobResult> result)>& done) {
+                 const std::function<void(size_t job, Result<JobResult> result)>& done,
+                 const std::stop_token& stop) {
   Queue queue(jobs.size(), kAheadOfALane * lanes.size());
   const std::vector<size_t> order = OrderOf(jobs);
   std::atomic<size_t> next{0};
@@ -108,7 +108,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
     for (size_t place = next++; place < jobs.size(); place = next++) {
       const size_t job = order[place];
       // Cancelled jobs also pass through the queue, so that no lane waits forever.
-      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
+      queue.Put({job, stop.stop_requested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
     }
   };
   std::atomic<size_t> working_lanes{lanes.size()};
@@ -118,7 +118,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
       Result<JobResult> result = tl::unexpected<Error>(Error{});
       if (!built->candidate) {
         result = tl::unexpected<Error>(built->candidate.error());
-      } else if (os::CancelRequested()) {
+      } else if (stop.stop_requested()) {
         result = cancelled();
       } else {
         result = RunJob(jobs[built->job], *built->candidate, lane);
@@ -144,7 +144,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
   for (size_t i = 0; i < compilers; ++i) threads.emplace_back(build);
   for (const Lane& lane : lanes) threads.emplace_back(judge, std::cref(lane));
   for (std::thread& thread : threads) thread.join();
-  if (os::CancelRequested()) return cancelled();
+  if (stop.stop_requested()) return cancelled();
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct JobResult {
 
 /// Runs jobs of the same task and direction together, because their cases may be large. Calls
 /// `done` for every job, in any order, one at a time. An Error of one job (the fault of cupel or
-/// the task) does not end the others. Fails only with kCancelled.
+/// the task) does not end the others. Fails only with kCancelled, after a stop request.
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
-                 const std::function<void(size_t job, Result<JobResult> result)>& done);
+                 const std::function<void(size_t job, Result<JobResult> result)>& done,
+                 const std::stop_token& stop = {});
 
 }  // namespace cupel::assay

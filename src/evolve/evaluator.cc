@@ -15,7 +15,6 @@
 #include "evolve/feedback.h"
 #include "evolve/lessons.h"
 #include "os/files.h"
-#include "os/process.h"
 
 namespace cupel::evolve {
 
@@ -50,7 +49,7 @@ Status Evaluator::Build(
     Result<assay::Candidate> built = builds.front().get();
     builds.pop_front();
     if (!built) return tl::unexpected(built.error());
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (options_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     TRY(each(id, *built));
   }
   return {};

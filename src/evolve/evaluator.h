@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct EvaluatorOptions {
   int builds_ahead = 2;        // concurrent compilations
   uint64_t seed = 0;
   bool user_seed = false;  // draw cases from the seed, not from the pool
+  std::stop_token stop;    // Build and Evaluate then end with kCancelled
   /// Folder for candidate sources, for the compiler and for users.
   std::filesystem::path source_folder;
   /// Linter remarks on an accepted kernel, as lines. If empty, no linter runs.

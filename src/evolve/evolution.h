@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct EvolutionOptions {
   Reading reading = Reading::kAuto;
   review::ReviewOptions review;
   uint64_t seed = 0;
+  std::stop_token stop;
 
   std::string operation;  // the operation, as text (operation.h)
   /// "8.27 us (estimate)".

@@ -83,6 +83,7 @@ class Generation {
     asking.generation = number_;
     asking.reflections = options_.reflections;
     asking.sequential = options_.sequential;
+    asking.stop = options_.stop;
     TRY(ReportStage(fmt::format("asking for {} proposals", plan_.slots.size())));
     // While askers work, only they may use the archive, so progress is not read from it.
     TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, [this](int done) {

@@ -11,8 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "os/process.h"
-
 namespace cupel::gpu {
 namespace {
 
@@ -28,9 +26,10 @@ Result<os::Fd> OpenFile(const std::filesystem::path& path) {
               "check the permissions of cupel's cache folder, or set CUPEL_CACHE");
 }
 
-Status Wait(const os::Fd& file, int operation, std::chrono::steady_clock::time_point end) {
+Status Wait(const os::Fd& file, int operation, std::chrono::steady_clock::time_point end,
+            const std::stop_token& stop) {
   while (::flock(file.get(), operation | LOCK_NB) != 0) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (std::chrono::steady_clock::now() > end) {
       return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
                   "wait for it, or choose another GPU with --device gpu:N");
@@ -46,8 +45,10 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
   return folder / (uuid + ".lock");
 }
 
-Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid) {
+Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid,
+                              std::stop_token stop) {
   GpuLock lock;
+  lock.stop_ = std::move(stop);
   if (folder.empty()) return lock;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -64,8 +65,8 @@ Status GpuLock::Acquire(Use use) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(turn_, LOCK_EX, end));
-  auto got = Wait(file_, use == Use::kAlone ? LOCK_EX : LOCK_SH, end);
+  TRY(Wait(turn_, LOCK_EX, end, stop_));
+  auto got = Wait(file_, use == Use::kAlone ? LOCK_EX : LOCK_SH, end, stop_);
   ::flock(turn_.get(), LOCK_UN);
   if (got) use_ = use;
   return got;

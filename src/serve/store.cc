@@ -14,7 +14,6 @@
 
 #include "base/hash.h"
 #include "os/fd.h"
-#include "os/process.h"
 #include "os/trim.h"
 
 namespace cupel::serve {
@@ -28,12 +27,12 @@ tl::unexpected<Error> FailAt(const fs::path& path) {
 }
 
 /// The lock is held until the descriptor closes or the process dies.
-Result<os::Fd> Lock(const fs::path& path) {
+Result<os::Fd> Lock(const fs::path& path, const std::stop_token& stop) {
   os::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return FailAt(path);
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return FailAt(path);
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return lock;
@@ -47,7 +46,7 @@ Result<os::MappedFile> FileStore::Get(const std::string& sha256, int64_t bytes,
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
   ::chmod(folder_.c_str(), 0700);  // case files contain the expected outputs
-  TRY_ASSIGN(const os::Fd lock, Lock(folder_ / (sha256 + ".lock")));
+  TRY_ASSIGN(const os::Fd lock, Lock(folder_ / (sha256 + ".lock"), stop_));
   if (auto known = Open(path, sha256, bytes)) return known;
   TRY(FetchInto(path, sha256, bytes, fetch));
   auto file = Open(path, sha256, bytes);

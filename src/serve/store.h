@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -15,8 +16,10 @@ namespace cupel::serve {
 
 class FileStore {
  public:
-  explicit FileStore(std::filesystem::path folder, uint64_t limit_bytes = uint64_t{8} << 30)
-      : folder_(std::move(folder)), limit_(limit_bytes) {}
+  /// `stop` ends waits for other processes.
+  explicit FileStore(std::filesystem::path folder, std::stop_token stop = {},
+                     uint64_t limit_bytes = uint64_t{8} << 30)
+      : folder_(std::move(folder)), stop_(std::move(stop)), limit_(limit_bytes) {}
 
   /// Returns at least one byte, from `offset` on.
   using FetchPart = std::function<Result<std::string>(int64_t offset)>;
@@ -32,6 +35,7 @@ class FileStore {
   void Trim() const;
 
   std::filesystem::path folder_;
+  std::stop_token stop_;
   uint64_t limit_;
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct WorkerPoolOptions {
   /// Receives messages for the user, one line each: a worker's standard error, why a worker was
   /// replaced. Called on the thread of Run and of the destructor. Empty: messages are dropped.
   std::function<void(const std::string&)> note;
+  std::stop_token stop;  // Run then ends with kCancelled
 
   int most_attempts = 3;                       // at an item, or at timing it at one setting
   int most_failed_starts = 4;                  // of a worker in a row, with growing pauses between

@@ -288,11 +288,13 @@ Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
   // This engine executes nothing. It reserves the GPU while the children measure times.
   gpu::EngineOptions reserve;
   reserve.ordinal = ordinal;
+  reserve.stop = options.common.stop;
   TRY_ASSIGN(const auto cache, os::CacheDir());
   reserve.locks = cache / "gpu";
   TRY_ASSIGN(const auto gpu, gpu::MakeGpuEngine(reserve));
   show("starting PyTorch");
-  TRY_ASSIGN(ConfirmChildren children, ConfirmChildren::Create(options.common.python, ordinal));
+  TRY_ASSIGN(ConfirmChildren children,
+             ConfirmChildren::Create(options.common.python, ordinal, options.common.stop));
   TRY(children.RequireCuda());
   children.AllowWeak(options.unsandboxed || options.compile.allow_weak_sandbox);
   TRY(children.FindConfinement(options.unsandboxed));

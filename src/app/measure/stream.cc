@@ -49,7 +49,8 @@ class StreamRun {
     const int builders = static_cast<int>(std::thread::hardware_concurrency());
     TRY(assay::RunStream(
         jobs_, assay_lanes_, builders,
-        [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); }));
+        [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); },
+        options_.common.stop));
     if (write_error_) return tl::unexpected<Error>(*write_error_);
     report_.lanes = lanes_.size();
     report_.seconds = SecondsSince(start);

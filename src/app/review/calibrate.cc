@@ -29,7 +29,8 @@ class Operations {
   static Result<Operations> Open(const Common& common) {
     Operations operations(common);
     TRY_ASSIGN(operations.device_, device::Find(common.model));
-    TRY_ASSIGN(operations.oracle_, oracle::OpenInstalled(common.python, [](const auto&) {}));
+    TRY_ASSIGN(operations.oracle_,
+               oracle::OpenInstalled(common.python, common.stop, [](const auto&) {}));
     return operations;
   }
   Result<std::string> TextOf(const std::string& name, bool backward) {
@@ -103,7 +104,7 @@ Result<Json> Document(const CalibrateOptions& options, const OpenedModels& model
 }  // namespace
 
 Result<Calibrated> CalibrateReviewers(const CalibrateOptions& options, Events& events) {
-  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models));
+  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
   review::CalibrateOptions calibrating;
   calibrating.reflect = options.reflect;
   if (!options.instructions.empty()) {

@@ -49,7 +49,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
     TRY_ASSIGN(result.options, review::ReadCalibration(options.calibration));
   }
   result.options.reflect = result.options.reflect && options.reflect;
-  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models));
+  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
   Compile compile = options.compile;
   TRY_ASSIGN(const CandidateFile file,
              OpenCandidate(options.kernel, &task, direction, options.common, compile, events));

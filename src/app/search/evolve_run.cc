@@ -35,6 +35,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run
                                     std::string_view objective, const Recording* recording) {
   TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
   evolution.seed = run.info.seed;
+  evolution.stop = options.common.stop;
   evolution.operation = stored.operation;
   evolution.review = stored.review;
   evolution.objective_text = [objective](double value) {
@@ -46,6 +47,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run
   std::move(reviewers.begin(), reviewers.end(), std::back_inserter(specs));
   llm::RecordedOptions conversing;
   conversing.seed = run.info.seed;
+  conversing.stop = options.common.stop;
   if (recording == nullptr) {
     conversing.limits = LimitsOf(options.search.models);
   } else {

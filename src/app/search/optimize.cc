@@ -141,6 +141,7 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   evolve::EvaluatorOptions evaluating;
   evaluating.device = engine.Device();
   evaluating.seed = run->info.seed;
+  evaluating.stop = options.common.stop;
   // A run with models must be replayable, so all its cases come from the run's seed. It is secret.
   evaluating.user_seed = run->user_seed || evolves;
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));

@@ -125,6 +125,7 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   evolve::EvaluatorOptions evaluating;
   evaluating.device = session->engine().Device();
   evaluating.seed = run->info.seed;
+  evaluating.stop = options.common.stop;
   evaluating.user_seed = true;  // draw cases from the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
@@ -133,6 +134,7 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   llm::RecordedOptions conversing;
   conversing.limits = LimitsOf(options.models);
   conversing.seed = run->info.seed;
+  conversing.stop = options.common.stop;
   TRY_ASSIGN(const auto conversations,
              evolve::Conversations::Open(run->archive, specs, conversing));
   auto translation =

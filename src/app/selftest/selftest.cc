@@ -53,6 +53,7 @@ Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
   os::SpawnOptions options;
   options.argv = CheckCommandLine(specimen, common, verdict);
   options.env = os::CurrentEnvironment();
+  options.stop = common.stop;
   const auto start = Clock::now();
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(options), kDeadline));
   CheckOutcome outcome;
@@ -115,7 +116,6 @@ class SelftestRun {
   }
 
   Status Examine(Examined& examined, const std::filesystem::path& verdict) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
     TRY_ASSIGN(examined.outcome, Check(*examined.specimen, options_.common, verdict));
     const std::lock_guard lock(mutex_);
     const std::string surprise = SurpriseIn(examined);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 
@@ -25,7 +26,6 @@
 #include "device/device.h"
 #include "judge/verdict.h"
 #include "os/folders.h"
-#include "os/process.h"
 #include "os/temp_dir.h"
 #include "report/eta.h"
 #include "report/suite/document.h"
@@ -164,6 +164,7 @@ class SuiteRun {
     options.setup.python = options_.common.python;
     options.setup.cases = options_.cases;
     options.tasks_root = tasks_root_;
+    options.stop = stop_.get_token();
     options.note = [this](const std::string& note) { events_.Note(note); };
     return options;
   }
@@ -195,7 +196,7 @@ class SuiteRun {
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
     TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
-      if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+      if (stop_.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
       opened[i] = OpenAnswer(items[i], i);
       return {};
     }));
@@ -284,7 +285,7 @@ class SuiteRun {
     // If the store fails, further outcomes would be lost, so stop the worker pool.
     const auto store = [&](const auto& record) {
       if (stored) stored = record();
-      if (!stored) os::RequestCancel();
+      if (!stored) stop_.request_stop();
     };
     serve::Listener listener;
     listener.done = [&](const serve::Outcome& outcome) { store([&] { return Record(outcome); }); };
@@ -404,6 +405,9 @@ class SuiteRun {
 
   SuiteRunOptions options_;
   Events& events_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> pass_on_{options_.common.stop,
+                                                     [this] { stop_.request_stop(); }};
   term::ProgressState state_;
   fs::path folder_, tasks_root_;
   std::optional<archive::SuiteStore> store_;

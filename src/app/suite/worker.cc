@@ -66,7 +66,8 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
   common.device = setup.device;
   common.model = setup.model;
   common.threads = setup.threads;
-  common.python = options.python.empty() ? setup.python : options.python;
+  common.python = options.common.python.empty() ? setup.python : options.common.python;
+  common.stop = wire.stop();
   Compile compile;
   compile.arch = setup.arch;
   compile.flags = setup.flags;
@@ -75,14 +76,16 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
 
   TRY_ASSIGN(const auto cache, os::CacheDir());
   const std::string cases = options.cases == "auto" ? setup.cases : options.cases;
-  const auto python = oracle::FindPython(common.python, cache / "cases" / "pythons.json");
+  const auto python =
+      oracle::FindPython(common.python, cache / "cases" / "pythons.json", common.stop);
   if (!python && cases == "worker") return tl::unexpected<Error>(python.error());
   if (python) judge->ready_.torch = python->torch_version;
   judge->ready_.cases = python && cases != "coordinator" ? "worker" : "coordinator";
 
   std::unique_ptr<oracle::Oracle> oracle;
   if (judge->ready_.cases == "coordinator") {
-    auto remote = std::make_unique<serve::RemoteOracle>(wire, serve::FileStore(cache / "store"));
+    auto remote =
+        std::make_unique<serve::RemoteOracle>(wire, serve::FileStore(cache / "store", common.stop));
     judge->remote_ = remote.get();
     oracle = std::move(remote);
   }
@@ -222,6 +225,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
 Status Work(const WorkerOptions& options, int output, Events& remarks) {
   serve::WireOptions streams;
   streams.out = output;
+  streams.stop = options.common.stop;
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const serve::Hello hello, serve::WhoAmI(data));
   return serve::RunWorker(hello, streams, [&](const serve::Setup& setup, serve::WireEnd& wire) {

@@ -58,6 +58,7 @@ class FilterRun {
           filtering.python = options.common.python;
           filtering.cache = cache / "cases";
           filtering.deadline = std::chrono::seconds(options.seconds);
+          filtering.stop = options.common.stop;
           filtering.progress = [this](const std::string& stage) { Show(stage); };
           return filtering;
         }()) {

@@ -130,7 +130,7 @@ class ReportRun {
   }
 
   Status RunItem(Lane& lane, size_t item) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (options_.common.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     if (!lane.importer) {
       TRY_ASSIGN(const auto options,
                  ImporterOptions(options_.common, options_.seconds, options_.memory));
