@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/assay.h"
+#include "base/events.h"
 #include "base/result.h"
 #include "os/temp_dir.h"
 #include "task/task.h"

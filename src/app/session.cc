@@ -107,12 +107,11 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
-    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
-                                     common.python, common.stop,
-                                     [&events](const std::string& stage) {
-                                       events.Show(assay::Progress{stage, 0, 0});
-                                     },
-                                     std::move(gpu), TorchThreads(common)));
+    TRY_ASSIGN(session->oracle_,
+               oracle::OpenInstalled(
+                   common.python, common.stop,
+                   [&events](const std::string& stage) { events.Show(Progress{stage}); },
+                   std::move(gpu), TorchThreads(common)));
   }
 
   assay::Parts& parts = session->parts_;
@@ -126,9 +125,8 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.record.deadline = std::chrono::seconds(5);
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
   parts.record.stop = parts.stop = common.stop;
-  session->events_ = &events;
-  session->assay_ = std::make_unique<assay::Assay>(
-      parts, [&events](const assay::Progress& progress) { events.Show(progress); });
+  parts.events = &events;
+  session->assay_ = std::make_unique<assay::Assay>(parts);
   return session;
 }
 
@@ -149,9 +147,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
                      kernels.probe_iterations};
-  options.progress = [this](const std::string& stage) {
-    events_->Show(assay::Progress{stage, 0, 0});
-  };
+  options.progress = [this](const std::string& stage) { parts_.Show({stage}); };
   return oracle::Baselines::Start(std::move(options));
 }
 

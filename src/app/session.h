@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/assay.h"
+#include "base/events.h"
 #include "oracle/baseline.h"
 #include "oracle/importer.h"
 #include "task/task.h"
@@ -41,7 +41,6 @@ class Session {
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;
   std::unique_ptr<assay::Assay> assay_;
-  Events* events_ = nullptr;
 };
 
 /// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.

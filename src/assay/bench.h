@@ -80,8 +80,8 @@ struct KernelToTime {
 /// An Error means that cupel could not work; faults of a kernel are in its Timing.
 Result<SettingTimes> TimeSetting(const Parts& parts, const Question& question,
                                  const task::Setting& setting,
-                                 std::span<const KernelToTime> kernels, const BenchOptions& options,
-                                 const std::function<void(const std::string& stage)>& progress);
+                                 std::span<const KernelToTime> kernels,
+                                 const BenchOptions& options);
 
 /// "cupel.bench/1": docs/formats/bench.md.
 Json ToJson(const SettingTimes& times);

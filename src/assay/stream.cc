@@ -69,9 +69,8 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
     });
     if (!right || result.judged.verdict.decision != judge::Decision::kAccepted) continue;
     const KernelToTime kernel{job.kernel.filename().string(), image};
-    TRY_ASSIGN(SettingTimes times,
-               TimeSetting(*lane.parts, job.question, *setting, std::span(&kernel, 1), *lane.bench,
-                           [](const std::string&) {}));
+    TRY_ASSIGN(SettingTimes times, TimeSetting(*lane.parts, job.question, *setting,
+                                               std::span(&kernel, 1), *lane.bench));
     result.times.push_back(std::move(times));
   }
   result.seconds = SecondsSince(start);

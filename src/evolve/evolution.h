@@ -52,9 +52,7 @@ struct EvolutionOptions {
   uint64_t seed = 0;
   std::stop_token stop;
 
-  std::string operation;  // the operation, as text (operation.h)
-  /// "8.27 us (estimate)".
-  std::function<std::string(double)> objective_text;
+  std::string operation;        // the operation, as text (operation.h)
   std::vector<double> weights;  // of the models
   /// For a replay: whether the recorded run reviewed before it judged, by generation.
   std::map<int, bool> recorded_reading;

@@ -49,7 +49,7 @@ class Generation {
 
   Result<Json> Run() {
     const auto start = Clock::now();
-    parts_.evaluator.shown().generation = number_;
+    parts_.evaluator.scale().generation = number_;
     TRY_ASSIGN(before_, CandidatesBefore(parts_.archive, number_));
     const archive::Candidate* best = BestOf(before_);
     if (best == nullptr) return Fail(ErrorCode::kInternal, "the generation has no parent");
@@ -71,10 +71,7 @@ class Generation {
 
  private:
   Status ReportStage(const std::string& what) {
-    RunProgress& shown = parts_.evaluator.shown();
-    const llm::Spending spent = parts_.conversations.Spent();
-    shown.usd = llm::Dollars(spent.money);
-    shown.tokens = spent.tokens;
+    parts_.evaluator.scale().usd = llm::Dollars(parts_.conversations.Spent().money);
     return parts_.evaluator.Report(fmt::format("generation {}: {}", number_, what));
   }
 

@@ -32,7 +32,7 @@ struct WorkerPool::Impl {
 
   Status AddSlots();
   void Note(const std::string& line) {
-    if (options.note) options.note(line);
+    if (options.events != nullptr) options.events->Note(line);
   }
   std::set<size_t> Usable() const;
   bool AllGivenUp() const { return Usable().empty(); }

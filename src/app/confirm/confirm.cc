@@ -281,7 +281,7 @@ Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
              OpenCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
                            options.compile, events));
   TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
-  const auto show = [&](const std::string& stage) { events.Show(assay::Progress{stage, 0, 0}); };
+  const auto show = [&](const std::string& stage) { events.Show(Progress{stage}); };
   Common common = options.common;
   common.device = "emu";  // the session is only for the oracle: no engine executes anything here
   TRY_ASSIGN(auto session, Session::Create(common, options.compile, events));

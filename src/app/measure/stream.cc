@@ -164,8 +164,7 @@ class StreamRun {
     ++report_.candidates;
     Write(json);
     streamed_({job.kernel, job.question.task->name, verdict, detail});
-    events_.Show(assay::Progress{
-        fmt::format("{} of {} candidates", report_.candidates, jobs_.size()), 0, 0});
+    events_.Show({fmt::format("{} of {} candidates", report_.candidates, jobs_.size())});
   }
 
   void Write(const Json& json) {

@@ -60,8 +60,8 @@ Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateOptions& o
   TRY_ASSIGN(Operations operations, Operations::Open(options.common));
   std::vector<review::CalibrationCase> cases;
   for (const review::LabelledKernel& label : labels) {
-    term::ProgressState state;
-    state.activity = "reading kernels";
+    Progress state;
+    state.stage = "reading kernels";
     state.unit = "kernels";
     state.done = static_cast<int64_t>(cases.size());
     state.total = static_cast<int64_t>(labels.size());
@@ -112,8 +112,8 @@ Result<Calibrated> CalibrateReviewers(const CalibrateOptions& options, Events& e
   }
   TRY_ASSIGN(const auto cases, ReadCases(options, events));
   calibrating.progress = [&](size_t done, size_t all) {
-    term::ProgressState state;
-    state.activity = "asking reviewers";
+    Progress state;
+    state.stage = "asking reviewers";
     state.unit = "opinions";
     state.done = static_cast<int64_t>(done);
     state.total = static_cast<int64_t>(all);

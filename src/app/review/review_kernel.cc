@@ -62,7 +62,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   if (options.show_findings) {
     TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task, file));
   }
-  events.Show(assay::Progress{"asking reviewers", 0, 0});
+  events.Show(Progress{"asking reviewers"});
   TRY_ASSIGN(result.review, review::AskReviewers(subject, models->askers(), result.options));
   TRY(CheckUsable(result.review));
   result.document = Json{{"schema", "cupel.review/1"},

@@ -123,12 +123,12 @@ class SelftestRun {
       ++surprises_;
       events_.Note(fmt::format("{}: {}", examined.specimen->name, surprise));
     }
-    term::ProgressState state;
-    state.activity = examined.specimen->name;
+    Progress state;
+    state.stage = examined.specimen->name;
     state.done = ++done_;
     state.total = static_cast<int64_t>(report_.all.size());
     state.unit = "kernels";
-    state.best = fmt::format("{} surprises", surprises_);
+    state.result = fmt::format("{} surprises", surprises_);
     events_.Show(state);
     return {};
   }

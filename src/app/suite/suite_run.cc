@@ -21,6 +21,7 @@
 #include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"
+#include "base/part_events.h"
 #include "base/random.h"
 #include "base/version.h"
 #include "device/device.h"
@@ -165,7 +166,7 @@ class SuiteRun {
     options.setup.cases = options_.cases;
     options.tasks_root = tasks_root_;
     options.stop = stop_.get_token();
-    options.note = [this](const std::string& note) { events_.Note(note); };
+    options.events = &events_;
     return options;
   }
 
@@ -303,10 +304,6 @@ class SuiteRun {
         return store_->RecordTimed(item, {timed.setting, DumpJson(timed.bench), timed.seconds});
       });
     };
-    listener.progress = [&](size_t worker, const std::string& what) {
-      state_.activity = fmt::format("{}: {}", worker, what);
-      events_.Show(state_);
-    };
     Status ran = pool->Run(items, listener);
     TRY(stored);
     return ran;
@@ -368,17 +365,18 @@ class SuiteRun {
   /// Updates the progress line after an outcome.
   Status Refresh() {
     TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
-    state_.unit = "kernels";
-    state_.done = counts.done;
-    state_.total = counts.total;
-    state_.best = fmt::format("{} accepted, {} rejected", counts.accepted, counts.rejected);
-    if (counts.unsupported > 0) state_.best += fmt::format(", {} unsupported", counts.unsupported);
-    if (counts.error > 0) state_.best += fmt::format(", {} not judged", counts.error);
+    Progress state;
+    state.unit = "kernels";
+    state.done = counts.done;
+    state.total = counts.total;
+    state.result = fmt::format("{} accepted, {} rejected", counts.accepted, counts.rejected);
+    if (counts.unsupported > 0) state.result += fmt::format(", {} unsupported", counts.unsupported);
+    if (counts.error > 0) state.result += fmt::format(", {} not judged", counts.error);
     std::vector<std::string> groups;
     groups.reserve(waiting_.size());
     for (const auto& [id, group] : waiting_) groups.push_back(group);
-    state_.left = eta_.Left(groups, workers_);
-    events_.Show(state_);
+    state.left = eta_.Left(groups, workers_);
+    events_.ShowWhole(std::move(state));
     return {};
   }
 
@@ -404,11 +402,10 @@ class SuiteRun {
   }
 
   SuiteRunOptions options_;
-  Events& events_;
+  PartEvents events_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> pass_on_{options_.common.stop,
                                                      [this] { stop_.request_stop(); }};
-  term::ProgressState state_;
   fs::path folder_, tasks_root_;
   std::optional<archive::SuiteStore> store_;
   archive::SuiteInfo info_;

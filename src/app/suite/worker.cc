@@ -33,9 +33,8 @@ class SessionJudge final : public serve::Judge, private Events {
 
  private:
   SessionJudge(serve::WireEnd& wire, Events& remarks) : wire_(wire), remarks_(remarks) {}
-  using Events::Show;
-  void Show(const assay::Progress& progress) override {
-    wire_.Show({ticket_, progress.stage, progress.done, progress.total});
+  void Show(const Progress& progress) override {
+    wire_.Show({ticket_, progress.stage, progress.done, progress.total.value_or(0)});
   }
   void ReportWarnings();
   judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
@@ -118,7 +117,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   }
   // Records and messages use the coordinator's paths.
   task.path = work.task_path;
-  Show(assay::Progress{"building", 0, 0});
+  Show(Progress{"building"});
   build::Options options = session_->parts().build;
   options.flags.insert(options.flags.begin(), item.flags.begin(), item.flags.end());
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(files.kernel, options));
@@ -211,11 +210,8 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
     report.torch = options.torch->torch_version();
   }
   const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
-  TRY_ASSIGN(assay::SettingTimes times,
-             assay::TimeSetting(session_->parts(), question, **setting, std::span(&kernel, 1),
-                                options, [&](const std::string& stage) {
-                                  Show(assay::Progress{work.setting + " " + stage, 0, 0});
-                                }));
+  TRY_ASSIGN(assay::SettingTimes times, assay::TimeSetting(session_->parts(), question, **setting,
+                                                           std::span(&kernel, 1), options));
   report.settings.push_back(std::move(times));
   return app::ToJson(report);
 }

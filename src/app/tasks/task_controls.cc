@@ -69,8 +69,8 @@ Result<ControlsReport> TryControls(const ControlsOptions& options, Events& event
   report.can_judge = true;
   Json list = Json::array();
   for (const task::Setting* setting : settings) {
-    events.Show(assay::Progress{setting->id, static_cast<int>(list.size()),
-                                static_cast<int>(settings.size())});
+    events.Show({setting->id, static_cast<int64_t>(list.size()),
+                 static_cast<int64_t>(settings.size()), "trials"});
     TRY_ASSIGN(const SettingControls result,
                TryAt(session->oracle(), question, *setting, options.common.stop));
     tried(result);

@@ -171,8 +171,8 @@ class ReportRun {
   }
 
   void ShowProgress(const std::string& name) {
-    term::ProgressState state;
-    state.activity = name;
+    Progress state;
+    state.stage = name;
     state.done = std::count(done_.begin(), done_.end(), true);
     state.total = static_cast<int64_t>(done_.size());
     state.unit = "problems";
