@@ -7,7 +7,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <map>
 #include <stop_token>
 #include <string>

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evolve/translator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <stop_token>
 #include <thread>
 
 #include "llm/command.h"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <stop_token>
 
 #include "llm/open.h"
 #include "llm/test_server.h"

@@ -11,7 +11,6 @@
 #include "app/tasks/task_import.h"
 #include "base/hash.h"
 #include "os/files.h"
-#include "os/process.h"
 #include "os/temp_dir.h"
 
 namespace cupel::app {
