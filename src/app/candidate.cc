@@ -92,8 +92,8 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   TRY_ASSIGN(const fs::path data, os::DataDir());
   TRY_ASSIGN(const fs::path cache, os::CacheDir());
   TRY_ASSIGN(const oracle::Python python,
-             oracle::FindPython(common.python, cache / "cases" / "pythons.json"));
-  build::ExtractOptions options{data / "src" / "build" / "extract.py", python.program};
+             oracle::FindPython(common.python, cache / "cases" / "pythons.json", common.stop));
+  build::ExtractOptions options{data / "src" / "build" / "extract.py", python.program, common.stop};
   TRY_ASSIGN(const auto outcome, build::ExtractAnswer(kernel, signature, options));
   if (const auto* refusal = std::get_if<build::ExtractRefusal>(&outcome)) {
     return Fail(ErrorCode::kUnsupported,
@@ -122,8 +122,8 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
 }
 
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateFile& file,
-                                        const Compile& compile) {
-  TRY_ASSIGN(const build::Options options, CompilerOptions(compile));
+                                        const Common& common, const Compile& compile) {
+  TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile));
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(file.path, options));
   candidate.path = kernel;
   candidate.folder = file.folder;
@@ -140,7 +140,7 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const task::Task
                                         Compile compile, Events& events) {
   TRY_ASSIGN(const CandidateFile file,
              OpenCandidate(kernel, &task, direction, common, compile, events));
-  return BuildCandidate(kernel, file, compile);
+  return BuildCandidate(kernel, file, common, compile);
 }
 
 Result<ExtractReport> Extract(const ExtractOptions& options) {

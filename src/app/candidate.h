@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/assay.h"
+#include "base/events.h"
 #include "base/result.h"
 #include "os/temp_dir.h"
 #include "task/task.h"
@@ -41,7 +41,8 @@ Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const t
 /// Builds an opened candidate. `compile` must already have the answer's flags. Messages and records
 /// name `kernel`.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
-                                        const CandidateFile& file, const Compile& compile);
+                                        const CandidateFile& file, const Common& common,
+                                        const Compile& compile);
 /// Opens and builds; thread-safe.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const task::Task& task,
                                         task::Direction direction, const Common& common,

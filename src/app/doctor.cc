@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <stop_token>
 
 #include "app/install_hint.h"
 #include "base/lanes.h"
@@ -26,8 +27,8 @@ MachineCheck Failed(std::string name, const Error& error) {
   return {std::move(name), false, true, error.message, error.remedy};
 }
 
-MachineCheck CheckToolkit(const std::string& os_release) {
-  const auto toolkit = build::FindToolkit();
+MachineCheck CheckToolkit(const std::string& os_release, const std::stop_token& stop) {
+  const auto toolkit = build::FindToolkit(stop);
   if (!toolkit) {
     return {"CUDA toolkit", false, true, toolkit.error().message,
             InstallHint(Need::kToolkit, os_release)};
@@ -37,12 +38,13 @@ MachineCheck CheckToolkit(const std::string& os_release) {
 }
 
 /// The compiler for host code that nvcc starts: $NVCC_CCBIN, or g++ on PATH.
-MachineCheck CheckCompiler(const std::string& os_release) {
+MachineCheck CheckCompiler(const std::string& os_release, const std::stop_token& stop) {
   const char* named = std::getenv("NVCC_CCBIN");
   os::SpawnOptions spawn;
   spawn.argv = {"/usr/bin/env", named != nullptr && *named != '\0' ? named : "g++",
                 "-dumpfullversion"};
   spawn.env = os::CurrentEnvironment();
+  spawn.stop = stop;
   const auto run = os::Run(std::move(spawn), std::chrono::seconds(20));
   if (run && run->status.exited && run->status.code == 0) {
     return {"C++ compiler", true, true, fmt::format("g++ {}", Trim(run->out)), ""};
@@ -75,8 +77,10 @@ MachineCheck CheckSandbox() {
   return check;
 }
 
-MachineCheck CheckGpu() {
-  const auto engine = gpu::MakeGpuEngine({});
+MachineCheck CheckGpu(const std::stop_token& stop) {
+  gpu::EngineOptions options;
+  options.stop = stop;
+  const auto engine = gpu::MakeGpuEngine(options);
   if (!engine) return {"GPU", false, false, engine.error().message, engine.error().remedy};
   const device::Description& device = (*engine)->Device();
   return {
@@ -96,9 +100,10 @@ MachineCheck CheckProfiler() {
 std::vector<MachineCheck> CheckMachine(const DoctorOptions& options) {
   std::vector<MachineCheck> checks;
   const std::string os_release = ReadOsRelease();
-  checks.push_back(CheckToolkit(os_release));
-  checks.push_back(CheckCompiler(os_release));
-  const auto python = oracle::FindPython(options.python, {});
+  const std::stop_token& stop = options.common.stop;
+  checks.push_back(CheckToolkit(os_release, stop));
+  checks.push_back(CheckCompiler(os_release, stop));
+  const auto python = oracle::FindPython(options.common.python, {}, stop);
   checks.push_back(
       python ? MachineCheck{"PyTorch", true, true,
                             fmt::format("{} of {}", python->torch_version, python->program), ""}
@@ -107,7 +112,7 @@ std::vector<MachineCheck> CheckMachine(const DoctorOptions& options) {
   checks.push_back(CheckFolder("cache", os::CacheDir()));
   checks.push_back(CheckSandbox());
   checks.push_back({"emulator", true, true, fmt::format("{} cores", Cores()), ""});
-  checks.push_back(CheckGpu());
+  checks.push_back(CheckGpu(stop));
   checks.push_back(CheckProfiler());
   return checks;
 }

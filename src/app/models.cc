@@ -81,12 +81,14 @@ class OpenedModels::Memory final : public llm::Record {
 OpenedModels::OpenedModels() = default;
 OpenedModels::~OpenedModels() = default;
 
-Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& options) {
+Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& options,
+                                                         const std::stop_token& stop) {
   TRY_ASSIGN(const auto specs, SpecsOf(options));
   std::unique_ptr<OpenedModels> opened(new OpenedModels());
   opened->memory_ = std::make_unique<Memory>();
   llm::RecordedOptions recorded;
   recorded.limits = LimitsOf(options);
+  recorded.stop = stop;
   if (!options.transcript.empty()) {
     TRY_ASSIGN(recorded.spent, opened->memory_->OpenTranscript(options.transcript));
   }

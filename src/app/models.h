@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "app/options.h"
@@ -22,8 +23,10 @@ Result<std::vector<llm::ModelSpec>> SpecsOf(const ModelOptions& options);
 class OpenedModels {
  public:
   /// Reads keys, prices and the transcript; asks no model. The spending in the transcript counts
-  /// towards the budget. Errors: those of SpecsOf, a missing key, an invalid transcript.
-  static Result<std::unique_ptr<OpenedModels>> Open(const ModelOptions& options);
+  /// towards the budget. `stop` ends questions. Errors: those of SpecsOf, a missing key, an invalid
+  /// transcript.
+  static Result<std::unique_ptr<OpenedModels>> Open(const ModelOptions& options,
+                                                    const std::stop_token& stop = {});
   OpenedModels(const OpenedModels&) = delete;
   OpenedModels& operator=(const OpenedModels&) = delete;
   ~OpenedModels();

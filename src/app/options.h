@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Common {
   std::optional<uint64_t> seed;
   std::string python;  // the Python that has PyTorch
   int threads = 0;     // of the emulator or, on a GPU, of PyTorch; 0: one for each core
+  /// A stop request ends the use case with kCancelled. Its children are killed, and its temporary
+  /// folders removed.
+  std::stop_token stop;
 };
 
 /// How a candidate is compiled.
@@ -254,7 +258,7 @@ struct SuiteCompareOptions {
 };
 
 struct DoctorOptions {
-  std::string python;  // the Python that has PyTorch
+  Common common;  // only python and stop are used
 };
 
 struct SelftestOptions {
@@ -264,8 +268,8 @@ struct SelftestOptions {
 };
 
 struct WorkerOptions {
-  Compile compile;             // only allow_weak_sandbox is used; the coordinator sends the rest
-  std::string python;          // that has PyTorch
+  Common common;               // only python and stop are used; the coordinator sends the rest
+  Compile compile;             // only allow_weak_sandbox is used
   std::string cases = "auto";  // worker, coordinator; auto: the coordinator decides
 };
 

@@ -35,6 +35,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
   TRY_ASSIGN(options.locks, LocksFolder());
   options.will_time = will_time;
+  options.stop = common.stop;
   return gpu::MakeGpuEngine(options);
 }
 
@@ -65,7 +66,7 @@ Result<int> GpuOrdinal(std::string_view device) {
       "use --device emu, or gpu:0");
 }
 
-Result<build::Options> CompilerOptions(const Compile& compile) {
+Result<build::Options> CompilerOptions(const Common& common, const Compile& compile) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   build::Options options;
@@ -74,6 +75,7 @@ Result<build::Options> CompilerOptions(const Compile& compile) {
   options.arch = compile.arch;
   options.flags = compile.flags;
   options.allow_weak_sandbox = compile.allow_weak_sandbox;
+  options.stop = common.stop;
   // The compiler runs in its own folder, so paths must be absolute.
   for (const auto& root : compile.include_roots) {
     options.include_roots.push_back(std::filesystem::absolute(root));
@@ -90,6 +92,7 @@ Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds,
   options.cache = cache / "cases";
   options.deadline = std::chrono::seconds(seconds);
   options.memory = memory;
+  options.stop = common.stop;
   return options;
 }
 
@@ -104,27 +107,26 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
-    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
-                                     common.python,
-                                     [&events](const std::string& stage) {
-                                       events.Show(assay::Progress{stage, 0, 0});
-                                     },
-                                     std::move(gpu), TorchThreads(common)));
+    TRY_ASSIGN(session->oracle_,
+               oracle::OpenInstalled(
+                   common.python, common.stop,
+                   [&events](const std::string& stage) { events.Show(Progress{stage}); },
+                   std::move(gpu), TorchThreads(common)));
   }
 
   assay::Parts& parts = session->parts_;
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
   parts.oracle_scripts = data / "src" / "oracle" / "py";
-  TRY_ASSIGN(parts.build, CompilerOptions(compile));
+  TRY_ASSIGN(parts.build, CompilerOptions(common, compile));
   parts.record.program = "/proc/self/exe";
   // Recording a call takes about 60 ms. Host code that never returns must be detected within
   // seconds.
   parts.record.deadline = std::chrono::seconds(5);
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
-  session->events_ = &events;
-  session->assay_ = std::make_unique<assay::Assay>(
-      parts, [&events](const assay::Progress& progress) { events.Show(progress); });
+  parts.record.stop = parts.stop = common.stop;
+  parts.events = &events;
+  session->assay_ = std::make_unique<assay::Assay>(parts);
   return session;
 }
 
@@ -140,6 +142,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   TRY_ASSIGN(const auto gpu, TruthGpuOf(common_, *engine_));
   if (gpu) options.lock = gpu->lock;
   options.threads = TorchThreads(common_);
+  options.stop = common_.stop;
   options.kernels = {.flush_ptx = kernels.flush_ptx,
                      .flush_entry = kernels.flush_entry,
                      .probe_ptx = kernels.probe_ptx,
@@ -150,9 +153,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
                      .probe_grid = kernels.probe_grid,
                      .probe_block = kernels.probe_block,
                      .probe_iterations = kernels.probe_iterations};
-  options.progress = [this](const std::string& stage) {
-    events_->Show(assay::Progress{stage, 0, 0});
-  };
+  options.progress = [this](const std::string& stage) { parts_.Show({stage}); };
   return oracle::Baselines::Start(std::move(options));
 }
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/assay.h"
+#include "base/events.h"
 #include "oracle/baseline.h"
 #include "oracle/importer.h"
 #include "task/task.h"
@@ -41,14 +41,13 @@ class Session {
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;
   std::unique_ptr<assay::Assay> assay_;
-  Events* events_ = nullptr;
 };
 
 /// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.
 Result<int> GpuOrdinal(std::string_view device);
 
 /// The options for builds in this installation.
-Result<build::Options> CompilerOptions(const Compile& compile);
+Result<build::Options> CompilerOptions(const Common& common, const Compile& compile);
 /// The options for an importer in this installation.
 Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 

@@ -18,7 +18,6 @@
 #include "build/build.h"
 #include "build/source_scan.h"
 #include "os/files.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -130,9 +129,6 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
   return Candidate{kernel, std::move(outcome), options, nullptr};
 }
 
-Assay::Assay(Parts parts, std::function<void(const Progress&)> progress)
-    : parts_(std::move(parts)), progress_(std::move(progress)) {}
-
 Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
   return BuildCandidate(kernel, parts_.build);
 }
@@ -226,8 +222,11 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.may_scramble = &may_scramble;
     context.launched = &launched;
     context.seed = seed;
+    context.stop = parts_.stop;
     int done = static_cast<int>(i) * steps;
-    context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
+    context.begin_trial = [&](const std::string& stage) {
+      parts_.Show({stage, done++, total, "trials"});
+    };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {

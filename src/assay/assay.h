@@ -4,13 +4,14 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "base/events.h"
 #include "base/result.h"
 #include "build/build.h"
 #include "engine/engine.h"
@@ -42,12 +43,6 @@ struct Question {
   std::map<std::string, std::vector<records::UsedCase>> given;
 };
 
-/// The state of long work, for the progress line.
-struct Progress {
-  std::string stage;        // "building", "recording", "single-0 trial 2 of 5"
-  int done = 0, total = 0;  // trials
-};
-
 /// The parts, owned by the caller; all must outlive the Assay.
 struct Parts {
   oracle::Oracle* oracle = nullptr;
@@ -55,6 +50,12 @@ struct Parts {
   build::Options build;
   record::Options record;
   std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
+  std::stop_token stop;                  // judging and timing then end with kCancelled
+  Events* events = nullptr;              // null: progress is not reported
+
+  void Show(const Progress& progress) const {
+    if (events != nullptr) events->Show(progress);
+  }
 };
 
 /// A candidate and the result of its build.
@@ -81,7 +82,7 @@ struct Judged {
 
 class Assay {
  public:
-  Assay(Parts parts, std::function<void(const Progress&)> progress);
+  explicit Assay(Parts parts) : parts_(std::move(parts)) {}
 
   /// Uses the build options that all candidates here share. Thread-safe.
   Result<Candidate> Build(const std::filesystem::path& kernel) const;
@@ -92,7 +93,6 @@ class Assay {
 
  private:
   Parts parts_;
-  std::function<void(const Progress&)> progress_;
 };
 
 }  // namespace cupel::assay

@@ -44,13 +44,11 @@ struct Prepared {
 class SettingBench {
  public:
   SettingBench(const Parts& parts, const Question& question, const task::Setting& setting,
-               const BenchOptions& options,
-               const std::function<void(const std::string& stage)>& progress)
+               const BenchOptions& options)
       : parts_(parts),
         question_(question),
         setting_(setting),
         options_(options),
-        progress_(progress),
         seed_(question.seed ? *question.seed : EntropySeed()) {
     times_.id = setting.id;
     times_.kind = setting.kind;
@@ -78,6 +76,8 @@ class SettingBench {
   }
 
  private:
+  void Show(const std::string& stage) { parts_.Show({setting_.id + " " + stage}); }
+
   Result<bool> DrawCases() {
     Stopwatch watch(times_.stages.cases);
     TRY_ASSIGN(auto stream,
@@ -113,7 +113,7 @@ class SettingBench {
   }
 
   Status Prepare(const KernelToTime& kernel) {
-    progress_("recording " + kernel.name);
+    Show("recording " + kernel.name);
     Stopwatch watch(times_.stages.prepare);
     TRY_ASSIGN(auto program, parts_.engine->Load(*kernel.image));
     record::Options record_options = parts_.record;
@@ -145,7 +145,7 @@ class SettingBench {
     seeds.reserve(cases_.size());
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
     for (const oracle::BaselineKind kind : options_.baselines) {
-      progress_(fmt::format("preparing {}", oracle::Name(kind)));
+      Show(fmt::format("preparing {}", oracle::Name(kind)));
       if (kind == oracle::BaselineKind::kProbe) {
         TRY_ASSIGN(Probe probe, LoadProbe(*parts_.engine));
         probe_.emplace(std::move(probe));
@@ -243,11 +243,11 @@ class SettingBench {
   }
 
   Result<Measured> TakeReplays(std::span<Sampler* const> samplers, engine::Timer& timer) {
-    progress_("timing");
+    Show("timing");
     Stopwatch watch(times_.stages.replays);
     return Measure(
         samplers, [&] { return timer.MeasureOverhead(); }, times_.sets, options_.measure,
-        [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); });
+        [&](int rounds) { Show(fmt::format("timing, round {}", rounds)); }, parts_.stop);
   }
 
   Result<std::vector<records::Finding>> Finish(engine::Timer& timer) {
@@ -309,7 +309,7 @@ class SettingBench {
   /// As for times, rounds alternate between forwards and backwards.
   Status MeasureEnergy() {
     if (options_.energy_seconds <= 0 || kernels_.empty()) return {};
-    progress_("measuring energy");
+    Show("measuring energy");
     TRY_ASSIGN(auto timer, MakeTimer(kernels_));
     std::vector<bool> failed(kernels_.size());
     for (int round = 0; round < options_.energy_rounds; ++round) {
@@ -344,7 +344,7 @@ class SettingBench {
 
   /// Always false: rejecting a kernel here does not affect the others' times.
   Result<bool> VerifyAll(std::span<const std::unique_ptr<KernelSampler>> samplers) {
-    progress_("verifying what was timed");
+    Show("verifying what was timed");
     Stopwatch watch(times_.stages.verify);
     for (size_t i = 0; i < samplers.size(); ++i) {
       records::Timing& timing = TimingOf(i);
@@ -413,7 +413,6 @@ class SettingBench {
   const Question& question_;
   const task::Setting& setting_;
   const BenchOptions& options_;
-  const std::function<void(const std::string& stage)>& progress_;
   uint64_t seed_;
   records::SettingTimes times_;
   std::vector<task::Case> cases_;
@@ -425,11 +424,11 @@ class SettingBench {
 
 }  // namespace
 
-Result<records::SettingTimes> TimeSetting(
-    const Parts& parts, const Question& question, const task::Setting& setting,
-    std::span<const KernelToTime> kernels, const BenchOptions& options,
-    const std::function<void(const std::string& stage)>& progress) {
-  return SettingBench(parts, question, setting, options, progress).Run(kernels);
+Result<records::SettingTimes> TimeSetting(const Parts& parts, const Question& question,
+                                          const task::Setting& setting,
+                                          std::span<const KernelToTime> kernels,
+                                          const BenchOptions& options) {
+  return SettingBench(parts, question, setting, options).Run(kernels);
 }
 
 }  // namespace cupel::assay

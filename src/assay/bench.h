@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,9 +33,9 @@ struct KernelToTime {
 };
 
 /// An Error means that cupel could not work; faults of a kernel are in its Timing.
-Result<records::SettingTimes> TimeSetting(
-    const Parts& parts, const Question& question, const task::Setting& setting,
-    std::span<const KernelToTime> kernels, const BenchOptions& options,
-    const std::function<void(const std::string& stage)>& progress);
+Result<records::SettingTimes> TimeSetting(const Parts& parts, const Question& question,
+                                          const task::Setting& setting,
+                                          std::span<const KernelToTime> kernels,
+                                          const BenchOptions& options);
 
 }  // namespace cupel::assay

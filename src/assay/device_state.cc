@@ -13,7 +13,6 @@
 #include "assay/trial.h"
 #include "engine/state.h"
 #include "judge/compare.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -63,12 +62,10 @@ Result<std::optional<engine::Run>> Execute(const SettingContext& context, const 
   options.seed = Random(context.seed).Fork(fmt::format("{}/state", context.setting->id))();
   options.counters = false;
   const Stopwatch watch(seconds);
-  options.cancelled = [deadline = std::chrono::steady_clock::now() + kDeadline] {
-    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
-  };
+  options.cancelled = EndAfter(kDeadline, context.stop);
   auto run = context.program->Execute(plan, arguments, options);
   if (run) return std::optional(std::move(*run));
-  if (IsOurs(run.error())) return tl::unexpected(run.error());
+  if (IsOurs(run.error(), context.stop)) return tl::unexpected(run.error());
   return std::optional<engine::Run>();
 }
 

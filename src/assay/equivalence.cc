@@ -13,7 +13,6 @@
 #include "base/random.h"
 #include "judge/established.h"
 #include "judge/shadow.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -81,10 +80,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   options.counters = counters;
   options.shadows = shadows;
   options.schedule = schedule;
-  const auto deadline = std::chrono::steady_clock::now() + kRunDeadline;
-  options.cancelled = [deadline] {
-    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
-  };
+  options.cancelled = EndAfter(kRunDeadline, context_.stop);
   const auto storages = task::StoragesOf(wanted.args);
   for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
     options.argument_types.push_back(tensor->dtype);
@@ -93,7 +89,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   auto run = context_.program->Execute(plan, storages, options);
   report_.seconds.engine += SecondsSince(start);
   if (run && run->unsupported.empty()) return std::optional(std::move(*run));
-  if (!run && IsOurs(run.error())) return tl::unexpected(run.error());
+  if (!run && IsOurs(run.error(), context_.stop)) return tl::unexpected(run.error());
   *note =
       !run ? (run.error().code == ErrorCode::kCancelled ? "it took too long" : run.error().message)
            : "the emulator does not support " + run->unsupported;

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "os/process.h"
 #include "stats/paired.h"
 #include "stats/robust.h"
 
@@ -32,12 +31,12 @@ class Measurement {
         options_(options),
         samples_(samplers.size()) {}
 
-  Result<Measured> Run(const std::function<void(int)>& progress) {
+  Result<Measured> Run(const std::function<void(int)>& progress, const std::stop_token& stop) {
     const auto start = Clock::now();
     const auto end = start + std::chrono::duration<double>(options_.seconds);
     int counted = 0, next_look = options_.least;
     for (int round = 0; counted < options_.most; ++round) {
-      if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+      if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
       // Rounds come in pairs, forwards and backwards. Counting starts with a forward round.
       if (counted == 0 && round % 2 == 0) {
         counts_ = round >= kFirstRounds * sets_ && Clock::now() - start > kFirstTime;
@@ -130,8 +129,9 @@ class Measurement {
 Result<Measured> Measure(std::span<Sampler* const> samplers,
                          const std::function<Result<double>()>& overhead, int sets,
                          const MeasureOptions& options,
-                         const std::function<void(int rounds)>& progress) {
-  return Measurement(samplers, overhead, sets, options).Run(progress);
+                         const std::function<void(int rounds)>& progress,
+                         const std::stop_token& stop) {
+  return Measurement(samplers, overhead, sets, options).Run(progress, stop);
 }
 
 }  // namespace cupel::assay

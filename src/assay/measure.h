@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "assay/sampler.h"
@@ -31,10 +32,12 @@ inline constexpr double kPlacementUs = 0.05;
 
 /// Takes rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next
 /// inputs. `overhead` measures the clock's own overhead once per round, so that both are from the
-/// same moment. Ends early if a sampler has a problem.
+/// same moment. Ends early if a sampler has a problem. Errors:
+/// those of samplers; kCancelled.
 Result<Measured> Measure(std::span<Sampler* const> samplers,
                          const std::function<Result<double>()>& overhead, int sets,
                          const MeasureOptions& options,
-                         const std::function<void(int rounds)>& progress);
+                         const std::function<void(int rounds)>& progress,
+                         const std::stop_token& stop = {});
 
 }  // namespace cupel::assay

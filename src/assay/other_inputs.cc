@@ -12,7 +12,6 @@
 #include "assay/trial.h"
 #include "assay/twin.h"
 #include "base/random.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -68,7 +67,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
   TRY_ASSIGN(auto kinds, Choose(Asked(), last));
   std::unique_ptr<oracle::Oracle::Stream> next;
   for (size_t i = 0; i < kinds.size(); ++i) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (context_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (few_ && report_.other_inputs.tried.size() >= kFew) {
       Skip(kinds[i], "the setting is too large to try all");
       continue;
@@ -209,10 +208,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
   options.counters = distribution == Distribution::kUsual;
   options.max_warp_instructions =
       std::max(kLeastBudget, kBudgetFactor * WarpInstructions(report_.counters));
-  const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
-  options.cancelled = [deadline] {
-    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
-  };
+  options.cancelled = EndAfter(kEngineDeadline, context_.stop);
   Attempt attempt;
   engine::Run run;
   {
@@ -227,7 +223,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
                                     options, is_right);
     if (!executed) {
       const Error& error = executed.error();
-      if (IsOurs(error)) return tl::unexpected(error);
+      if (IsOurs(error, context_.stop)) return tl::unexpected(error);
       attempt.not_executed = error.code == ErrorCode::kCancelled
                                  ? "it took too long"
                                  : "cannot execute: " + error.message;

@@ -19,7 +19,6 @@
 #include "base/random.h"
 #include "judge/compare.h"
 #include "judge/controls.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -47,7 +46,7 @@ class SettingRun {
     TRY_ASSIGN(auto cases,
                OpenCases(context_, *context_.setting, oracle::Distribution::kUsual, trials_));
     for (int trial = 0; trial < trials_; ++trial) {
-      if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+      if (context_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
       context_.begin_trial(
           fmt::format("{} trial {} of {}", context_.setting->id, trial + 1, trials_));
       std::optional<oracle::CaseOutcome> outcome;
@@ -112,10 +111,7 @@ class SettingRun {
   /// Executes one call. Returns nothing if that is impossible, which decides the setting.
   Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
                                              engine::RunOptions options) {
-    const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
-    options.cancelled = [deadline] {
-      return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
-    };
+    options.cancelled = EndAfter(kEngineDeadline, context_.stop);
     const auto storages = task::StoragesOf(wanted.args);
     const auto is_right = [&](const engine::Run& sampled) {
       if (!sampled.completed || HasError(sampled.findings)) return false;
@@ -299,7 +295,7 @@ class SettingRun {
   /// A plan may need more memory or time than this machine has. That is the candidate's fault and
   /// must not end a run of many candidates. Other users of the machine are not its fault.
   Result<bool> CannotExecute(const Error& error) {
-    if (IsOurs(error)) return tl::unexpected(error);
+    if (IsOurs(error, context_.stop)) return tl::unexpected(error);
     const std::string message =
         error.code == ErrorCode::kCancelled
             ? fmt::format("one call did not finish within {} s in the emulator",

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 
 #include "assay/assay.h"
@@ -26,6 +28,7 @@ struct SettingContext {
   /// Over all settings: the mangled names of kernels that recorded calls launch.
   std::set<std::string>* launched = nullptr;
   uint64_t seed = 0;
+  std::stop_token stop;
   std::function<void(const std::string& stage)> begin_trial;
 
   void NoteLaunches(const plan::Plan& plan) const;

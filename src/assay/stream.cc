@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/lanes.h"
-#include "os/process.h"
 
 namespace cupel::assay {
 namespace {
@@ -68,9 +67,8 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
     });
     if (!right || result.judged.verdict.decision != records::Decision::kAccepted) continue;
     const KernelToTime kernel{job.kernel.filename().string(), image};
-    TRY_ASSIGN(records::SettingTimes times,
-               TimeSetting(*lane.parts, job.question, *setting, std::span(&kernel, 1), *lane.bench,
-                           [](const std::string&) {}));
+    TRY_ASSIGN(records::SettingTimes times, TimeSetting(*lane.parts, job.question, *setting,
+                                                        std::span(&kernel, 1), *lane.bench));
     result.times.push_back(std::move(times));
   }
   result.seconds = SecondsSince(start);
@@ -96,14 +94,15 @@ std::vector<size_t> OrderOf(std::span<const Job> jobs) {
 }  // namespace
 
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
-                 const std::function<void(size_t job, Result<JobResult> result)>& done) {
+                 const std::function<void(size_t job, Result<JobResult> result)>& done,
+                 const std::stop_token& stop) {
   const std::vector<size_t> order = OrderOf(jobs);
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
   BuiltList list(kAheadOfALane * lanes.size());
   const auto build = [&](size_t, size_t place) -> Status {
     // Cancelled jobs are listed too, so that no lane waits forever.
     const size_t job = order[place];
-    list.Add({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
+    list.Add({job, stop.stop_requested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
     return {};
   };
   std::mutex done_mutex;
@@ -118,7 +117,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t 
       end(built, tl::unexpected<Error>(built.candidate.error()));
       return {};
     }
-    if (os::CancelRequested()) return cancelled();
+    if (stop.stop_requested()) return cancelled();
     TRY_ASSIGN(JobResult result, RunJob(jobs[built.job], *built.candidate, lanes[lane]));
     end(built, std::move(result));
     return {};
@@ -128,7 +127,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t 
     end(list.At(place), tl::unexpected<Error>(std::move(error)));
   });
   compilers.join();
-  if (os::CancelRequested()) return cancelled();
+  if (stop.stop_requested()) return cancelled();
   return {};
 }
 

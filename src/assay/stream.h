@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,10 @@ struct JobResult {
 /// Runs jobs of the same task and direction together, because their cases may be large. Calls
 /// `done` for every job, in any order, one at a time. An Error of one job (the fault of cupel or
 /// the task) does not end the others. If it may be the lane's fault, another lane tries the job
-/// once more (base/lanes.h). Fails only with kCancelled.
+/// once more (base/lanes.h). Fails only with kCancelled, after a stop
+/// request.
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
-                 const std::function<void(size_t job, Result<JobResult> result)>& done);
+                 const std::function<void(size_t job, Result<JobResult> result)>& done,
+                 const std::stop_token& stop = {});
 
 }  // namespace cupel::assay

@@ -44,7 +44,7 @@ class StreamTest : public ::testing::Test {
     return calls;
   }
   Parts parts_;
-  Assay assay_{Parts{}, [](const Progress&) {}};
+  Assay assay_{Parts{}};
 };
 
 TEST_F(StreamTest, ReportsEveryJobOnceIfAllFail) {

@@ -6,8 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "os/process.h"
-
 namespace cupel::assay {
 
 std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
@@ -43,8 +41,14 @@ records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::O
   return judge::Compare(got.View(), expected);
 }
 
-bool IsOurs(const Error& error) {
-  return os::CancelRequested() || error.code == ErrorCode::kInternal ||
+std::function<bool()> EndAfter(std::chrono::seconds limit, std::stop_token stop) {
+  return [end = std::chrono::steady_clock::now() + limit, stop = std::move(stop)] {
+    return stop.stop_requested() || std::chrono::steady_clock::now() > end;
+  };
+}
+
+bool IsOurs(const Error& error, const std::stop_token& stop) {
+  return stop.stop_requested() || error.code == ErrorCode::kInternal ||
          error.code == ErrorCode::kBusy;
 }
 

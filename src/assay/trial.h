@@ -4,6 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <stop_token>
 #include <vector>
 
 #include "base/clock.h"
@@ -34,9 +36,11 @@ std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::
 /// task allows, and is not counted.
 records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
                                 const task::Output& wanted);
+/// For RunOptions::cancelled: true after `limit`, and after a stop request.
+std::function<bool()> EndAfter(std::chrono::seconds limit, std::stop_token stop);
 /// True for errors that say nothing about the candidate and end its judging: a bug of cupel, other
-/// users of the machine, or an interruption by the user.
-bool IsOurs(const Error& error);
+/// users of the machine, or a stop request.
+bool IsOurs(const Error& error, const std::stop_token& stop);
 bool AllRight(const std::vector<records::Comparison>& outputs);
 bool HasError(const std::vector<records::Finding>& findings);
 /// The finding with the same code, kernel and line; null if there is none.

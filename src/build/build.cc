@@ -188,7 +188,7 @@ Result<Context> Prepare(const fs::path& source, const Options& options) {
   TRY_ASSIGN(context.source, os::ReadFile(source, kMaxSourceBytes));
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
-  TRY_ASSIGN(context.toolkit, FindToolkit());
+  TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
   return context;
 }
 

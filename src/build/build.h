@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,6 +28,7 @@ struct Options {
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
+  std::stop_token stop;             // ends the compiler
 };
 
 /// The file name of a candidate in messages and source lines: its own if that is harmless on a
@@ -35,7 +37,8 @@ std::string SourceName(const std::filesystem::path& source);
 
 using Outcome = std::variant<Image, BuildFailure>;
 
-/// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB.
+/// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB,
+/// kCancelled.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);
 
 /// nvcc from $CUPEL_NVCC, $CUDA_HOME/bin, PATH or /usr/local/cuda/bin. The Error says how to
@@ -45,6 +48,6 @@ struct Toolkit {
   std::filesystem::path root;
   std::string version;  // "13.0.88"
 };
-Result<Toolkit> FindToolkit();
+Result<Toolkit> FindToolkit(const std::stop_token& stop = {});
 
 }  // namespace cupel::build

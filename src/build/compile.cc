@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <stop_token>
 #include <utility>
 
 #include "build/steps.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/programs.h"
-#include "os/run_until.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;
@@ -110,7 +109,7 @@ class Runner {
 
   /// `is_front`: a preprocessor or cudafe++, whose work is bounded by the size of the text.
   Result<os::RunResult> Run(const Command& command, bool is_front,
-                            const std::atomic<bool>& stop) const {
+                            const std::stop_token& stop) const {
     os::SpawnOptions options;
     os::Confinement confinement = confinement_;
     if (is_front && job_.options->include_roots.empty()) {
@@ -124,9 +123,9 @@ class Runner {
     options.directory = job_.folder;
     options.confinement = &confinement;
     options.merge_stderr = true;
+    options.stop = stop;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
-    return os::RunUntil(stop, std::move(options), std::max(left, std::chrono::milliseconds(1)),
-                        kMaxOutput);
+    return os::Run(std::move(options), std::max(left, std::chrono::milliseconds(1)), kMaxOutput);
   }
 
  private:
@@ -199,18 +198,21 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
 Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   Compiled host, device;
   // If one half exceeds its limits (template or macro bombs), the other one would too: stop it.
-  std::atomic<bool> give_up{false};
+  std::stop_source give_up;
+  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
   const auto run = [&](const std::vector<Command>& commands, Compiled& into) -> Status {
     for (const Command& command : commands) {
       const std::string tool = fs::path(command[0]).filename().string();
       const bool is_front =
           &commands == &steps.host || (&commands == &steps.device && &command == &commands[0]);
-      TRY_ASSIGN(const os::RunResult result, runner.Run(command, is_front, give_up));
-      if (result.status.timed_out && give_up) break;
-      TRY(CheckNotKilled(result, tool));
-      if (tool == "ptxas") into.ptxas = result.out;
-      if (Take(result, tool, into)) continue;
-      if (into.limits || into.timed_out) give_up = true;
+      const auto result = runner.Run(command, is_front, give_up.get_token());
+      const bool is_given_up = give_up.stop_requested() && !job.options->stop.stop_requested();
+      if (!result && result.error().code == ErrorCode::kCancelled && is_given_up) break;
+      TRY(result);
+      TRY(CheckNotKilled(*result, tool));
+      if (tool == "ptxas") into.ptxas = result->out;
+      if (Take(*result, tool, into)) continue;
+      if (into.limits || into.timed_out) give_up.request_stop();
       break;
     }
     return {};
@@ -269,7 +271,7 @@ Result<Compiled> Compile(const Job& job) {
   nvcc.insert(nvcc.end(), flags.begin(), flags.end());
   Command dryrun = nvcc;
   dryrun.insert(dryrun.begin() + 1, "--dryrun");
-  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun, false, std::atomic<bool>(false)));
+  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun, false, job.options->stop));
   auto steps = listing.status.exited && listing.status.code == 0 ? ParseDryrun(listing.out)
                                                                  : std::optional<Steps>();
   if (steps) {

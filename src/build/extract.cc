@@ -47,6 +47,7 @@ Result<ExtractOutcome> ExtractAnswer(const std::filesystem::path& answer,
   os::SpawnOptions spawn;
   spawn.argv = {options.python, "-I", "-S", options.script.string()};
   spawn.env = {{"PATH", "/usr/bin:/bin"}, {"LC_ALL", "C.UTF-8"}};
+  spawn.stop = options.stop;
   TRY_ASSIGN(const os::RunResult run,
              os::Run(std::move(spawn), kParseDeadline, kMaxReply, DumpJson(request)));
   if (!run.status.exited || run.status.code != 0 || run.out_truncated) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,7 @@ namespace cupel::build {
 struct ExtractOptions {
   std::filesystem::path script;  // extract.py
   std::string python;            // any Python from 3.9 on
+  std::stop_token stop = {};     // ends the script
 };
 
 struct Extraction {
@@ -33,7 +35,8 @@ struct ExtractRefusal {
 using ExtractOutcome = std::variant<Extraction, ExtractRefusal>;
 
 /// `signature`: the task's signature from oracle::Importer::Signature. Without it, the answer's own
-/// order of arguments is used. Errors: no such file, no Python.
+/// order of arguments is used. Errors: no such file, no Python,
+/// kCancelled.
 Result<ExtractOutcome> ExtractAnswer(const std::filesystem::path& answer,
                                      const std::optional<Json>& signature,
                                      const ExtractOptions& options);

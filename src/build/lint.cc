@@ -100,7 +100,7 @@ Lint LintOf(const os::RunResult& run, const fs::path& folder) {
 Result<Lint> RunClangTidy(const fs::path& source, const Options& options) {
   const std::string program = Program();
   if (program.empty()) return Lint{{}, "clang-tidy is not installed"};
-  TRY_ASSIGN(const Toolkit toolkit, FindToolkit());
+  TRY_ASSIGN(const Toolkit toolkit, FindToolkit(options.stop));
   TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSourceBytes));
   TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
   TRY(os::WriteFileAtomically(folder.path() / kFile, text));
@@ -113,6 +113,7 @@ Result<Lint> RunClangTidy(const fs::path& source, const Options& options) {
   spawn.env = {{"PATH", "/usr/bin:/bin"}, {"HOME", folder.path().string()}, {"LC_ALL", "C"}};
   spawn.directory = folder.path();
   spawn.confinement = &confinement;
+  spawn.stop = options.stop;
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), kLintDeadline, kMaxLint));
   return LintOf(run, folder.path());
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <stop_token>
+
 #include "base/json.h"
 #include "build/build.h"
 #include "os/files.h"
@@ -44,10 +46,11 @@ std::string VersionFromFile(const fs::path& root) {
 }
 
 /// "Cuda compilation tools, release 13.0, V13.0.88".
-Result<std::string> VersionFromProgram(const fs::path& nvcc) {
+Result<std::string> VersionFromProgram(const fs::path& nvcc, const std::stop_token& stop) {
   os::SpawnOptions options;
   options.argv = {nvcc.string(), "--version"};
   options.env = {{"PATH", "/usr/bin:/bin"}};
+  options.stop = stop;
   TRY_ASSIGN(const os::RunResult result, os::Run(options, std::chrono::seconds(20)));
   const size_t at = result.out.rfind(", V");
   if (!result.status.exited || result.status.code != 0 || at == std::string::npos) {
@@ -63,13 +66,13 @@ Result<std::string> VersionFromProgram(const fs::path& nvcc) {
 
 /// Asking nvcc for its version starts a process, so cupel's cache keeps the answer while the file
 /// stays the same.
-Result<std::string> CachedVersion(const fs::path& nvcc) {
+Result<std::string> CachedVersion(const fs::path& nvcc, const std::stop_token& stop) {
   struct stat info{};
-  if (stat(nvcc.c_str(), &info) != 0) return VersionFromProgram(nvcc);
+  if (stat(nvcc.c_str(), &info) != 0) return VersionFromProgram(nvcc, stop);
   const std::string identity = fmt::format("{} {} {}.{}", nvcc.string(), info.st_size,
                                            info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
   const auto cache = os::CacheDir();
-  if (!cache) return VersionFromProgram(nvcc);
+  if (!cache) return VersionFromProgram(nvcc, stop);
   const fs::path memo = *cache / "nvcc-version";
   if (const auto text = os::ReadFile(memo, 4096)) {
     const size_t line = text->find('\n');
@@ -80,7 +83,7 @@ Result<std::string> CachedVersion(const fs::path& nvcc) {
       }
     }
   }
-  TRY_ASSIGN(std::string version, VersionFromProgram(nvcc));
+  TRY_ASSIGN(std::string version, VersionFromProgram(nvcc, stop));
   // Best effort: if the file cannot be written, nvcc is asked again.
   (void)os::WriteFileAtomically(memo, identity + "\n" + version);
   return version;
@@ -88,7 +91,7 @@ Result<std::string> CachedVersion(const fs::path& nvcc) {
 
 }  // namespace
 
-Result<Toolkit> FindToolkit() {
+Result<Toolkit> FindToolkit(const std::stop_token& stop) {
   Toolkit toolkit;
   TRY_ASSIGN(toolkit.nvcc, FindNvcc());
   std::error_code error;
@@ -101,7 +104,7 @@ Result<Toolkit> FindToolkit() {
   toolkit.root = real.parent_path().parent_path();
   toolkit.version = VersionFromFile(toolkit.root);
   if (toolkit.version.empty()) {
-    TRY_ASSIGN(toolkit.version, CachedVersion(real));
+    TRY_ASSIGN(toolkit.version, CachedVersion(real, stop));
   }
   return toolkit;
 }

@@ -7,23 +7,34 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stop_token>
 #include <string_view>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "gpu/one_shot.h"
 #include "gpu/worker.h"
 #include "os/file_stamp.h"
-#include "os/process.h"
 #include "record/recorder.h"
 
 namespace {
 
-/// The first Ctrl-C requests a clean stop: children are stopped and temporary folders removed. The
-/// second exits at once.
-extern "C" void OnSignal(int) {
-  if (cupel::os::CancelRequested()) std::_Exit(130);
-  cupel::os::RequestCancel();
+/// A token that the first Ctrl-C stops; the second one exits at once. A thread waits for the
+/// signals instead of a handler, which could not request a stop safely. They are blocked in all
+/// other threads, so call this before any of them starts. Children start with no signal blocked.
+std::stop_token StopOnSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::stop_source source;
+  std::thread([signals, source]() mutable {
+    for (int signal = 0; sigwait(&signals, &signal) == 0;) {
+      if (!source.request_stop()) std::_Exit(130);
+    }
+  }).detach();
+  return source.get_token();
 }
 
 int StatusOf(const cupel::Error& error) {
@@ -69,15 +80,16 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kOneShotCommand) {
     return cupel::gpu::OneShotMain(argc, argv);
   }
-  std::signal(SIGINT, OnSignal);
-  std::signal(SIGTERM, OnSignal);
-  std::signal(SIGHUP, OnSignal);
+  const std::stop_token stop = StopOnSignals();
   std::signal(SIGPIPE, SIG_IGN);
 
   auto parsed = cupel::cli::ParseCommandLine(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
-  const auto result = std::visit([](const auto& command) { return RunWithJson(command); },
-                                 std::get<cupel::cli::Command>(parsed));
+  const auto run = [&stop](auto& command) {
+    if constexpr (requires { command.common; }) command.common.stop = stop;
+    return RunWithJson(command);
+  };
+  const auto result = std::visit(run, std::get<cupel::cli::Command>(parsed));
   // If the output could not be written (full disk, closed pipe), the command failed.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     std::fprintf(stderr, "cupel: cannot write to standard output: %s\n", std::strerror(errno));

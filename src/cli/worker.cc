@@ -13,7 +13,7 @@ namespace cupel::cli {
 namespace {
 
 /// Prints remarks to standard error, which the coordinator stores.
-class Remarks final : public app::Events {
+class Remarks final : public Events {
  public:
   void Note(std::string_view line) override { fmt::print(stderr, "{}\n", line); }
 };

@@ -15,17 +15,9 @@
 #include "evolve/feedback.h"
 #include "evolve/lessons.h"
 #include "os/files.h"
-#include "os/process.h"
 #include "records/json.h"
 
 namespace cupel::evolve {
-
-Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
-                     std::function<void(const RunProgress&)> progress)
-    : parts_(parts),
-      question_(std::move(question)),
-      options_(std::move(options)),
-      progress_(std::move(progress)) {}
 
 std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
   return options_.source_folder / fmt::format("candidate-{:04}.cu", candidate);
@@ -51,7 +43,7 @@ Status Evaluator::Build(
     Result<assay::Candidate> built = builds.front().get();
     builds.pop_front();
     if (!built) return tl::unexpected(built.error());
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (options_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     TRY(each(id, *built));
   }
   return {};
@@ -190,27 +182,35 @@ assay::Question Evaluator::FinalQuestion(int64_t candidate) const {
 }
 
 Status Evaluator::Report(const std::string& stage) {
-  RunProgress progress = shown_;
-  progress.stage = stage;
-  progress.objective = parts_.objective.Kind();
-  TRY_ASSIGN(progress.counts, parts_.archive.Count());
-  TRY_ASSIGN(const auto best, parts_.archive.Best());
-  if (best) {
-    progress.best = best->id;
-    progress.best_value = *best->objective;
-    TRY_ASSIGN(const auto lineage, parts_.archive.Lineage(best->id));
-    if (!lineage.empty() && lineage.front().objective) {
-      progress.start = *lineage.front().objective;
-    }
+  Progress progress{stage};
+  TRY_ASSIGN(const archive::Counts counts, parts_.archive.Count());
+  if (scale_.generations > 0) {
+    progress.unit = "generations";
+    progress.done = std::max(0, scale_.generation - 1);
+    progress.total = scale_.generations;
+  } else {
+    progress.unit = "candidates";
+    progress.done = counts.done;
+    if (scale_.budget > 0) progress.total = scale_.budget;
   }
-  reported_ = progress;
-  progress_(progress);
+  TRY_ASSIGN(const auto best, parts_.archive.Best());
+  if (!best || *best->objective <= 0) {
+    parts_.events.ShowWhole(std::move(progress));
+    return {};
+  }
+  TRY_ASSIGN(const auto lineage, parts_.archive.Lineage(best->id));
+  const double start = lineage.empty() ? 0 : lineage.front().objective.value_or(0);
+  const std::string value = options_.objective_text(*best->objective);
+  const double gain = start / *best->objective;
+  progress.result = fmt::format("{} accepted, {} rejected, {} dropped, best {}, {:.2f}x",
+                                counts.accepted, counts.rejected, counts.dropped, value, gain);
+  if (scale_.usd > 0) progress.result += fmt::format(", ${:.2f}", scale_.usd);
+  parts_.events.ShowWhole(std::move(progress));
+  if (best->id > 1 && std::exchange(noted_, best->id) != best->id) {
+    parts_.events.Note(
+        fmt::format("new best: candidate {}, {}, {:.2f}x the start", best->id, value, gain));
+  }
   return {};
-}
-
-void Evaluator::ShowAgain(const std::string& stage) {
-  reported_.stage = stage;
-  progress_(reported_);
 }
 
 }  // namespace cupel::evolve

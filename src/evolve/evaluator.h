@@ -9,26 +9,23 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "archive/archive.h"
 #include "assay/assay.h"
+#include "base/part_events.h"
 #include "device/device.h"
 #include "evolve/objective.h"
 
 namespace cupel::evolve {
 
-struct RunProgress {
-  std::string stage;
-  archive::Counts counts;
+/// What a run's progress contains in addition to what the archive says.
+struct RunScale {
   int budget = 0;                       // total candidates; 0: unknown
-  std::string_view objective;           // its kind
-  double start = 0, best_value = 0;     // of the objective; 0: unknown
-  int64_t best = 0;                     // candidate id
   int generation = 0, generations = 0;  // 0: the run has none
   double usd = 0;                       // spent on models
-  int64_t tokens = 0;
 };
 
 struct EvaluatorOptions {
@@ -36,6 +33,9 @@ struct EvaluatorOptions {
   int builds_ahead = 2;        // concurrent compilations
   uint64_t seed = 0;
   bool user_seed = false;  // draw cases from the seed, not from the pool
+  std::stop_token stop;    // Build and Evaluate then end with kCancelled
+  /// "8.27 us (estimate)": a value of the objective for progress and for prompts.
+  std::function<std::string(double)> objective_text;
   /// Folder for candidate sources, for the compiler and for users.
   std::filesystem::path source_folder;
   /// Linter remarks on an accepted kernel, as lines. If empty, no linter runs.
@@ -52,14 +52,15 @@ struct RunParts {
   archive::Archive& archive;
   assay::Assay& assay;
   Objective& objective;
+  PartEvents& events;  // also of the assay
 };
 
 /// Not thread-safe.
 class Evaluator {
  public:
   /// `question`: task, direction, setting kinds and trials of the final judgement.
-  Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
-            std::function<void(const RunProgress&)> progress);
+  Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options)
+      : parts_(parts), question_(std::move(question)), options_(std::move(options)) {}
 
   /// Compiles these candidates, several at a time; earlier builds come from the cache. Calls `each`
   /// in the order of `ids`, while the next ones compile.
@@ -68,11 +69,14 @@ class Evaluator {
   /// Judges the candidates of `ids`, in order. Skips those that have a verdict or were dropped.
   Status Evaluate(std::span<const int64_t> ids);
 
-  /// Values that progress reports show in addition to those from the archive.
-  RunProgress& shown() { return shown_; }
+  RunScale& scale() { return scale_; }
+  const std::function<std::string(double)>& objective_text() const {
+    return options_.objective_text;
+  }
+  /// Reports the run's progress, and a new best kernel.
   Status Report(const std::string& stage);
   /// Repeats the last Report() with a new stage. Does not use the archive.
-  void ShowAgain(const std::string& stage);
+  void ShowAgain(const std::string& stage) { parts_.events.Show({stage}); }
 
  private:
   Result<archive::Stage> StageOf(int64_t id, const assay::Candidate& built,
@@ -89,8 +93,8 @@ class Evaluator {
   RunParts parts_;
   assay::Question question_;
   EvaluatorOptions options_;
-  std::function<void(const RunProgress&)> progress_;
-  RunProgress shown_, reported_;
+  RunScale scale_;
+  int64_t noted_ = 0;                         // the last new best that was reported
   std::optional<assay::Candidate> champion_;  // the best so far, built
 };
 

@@ -48,7 +48,7 @@ Result<SearchState> StateOfRun(const EvolutionParts& parts, const EvolutionOptio
 Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
                          const EvolutionOptions& options) {
   CHECK(!parts.proposers.empty() && !parts.reviewers.empty());
-  parts.evaluator.shown().generations = options.generations;
+  parts.evaluator.scale().generations = options.generations;
   TRY(parts.archive.RequeueInterrupted());
   TRY_ASSIGN(const int64_t first, AddStart(parts.archive, start));
   TRY(parts.evaluator.Evaluate(std::vector<int64_t>{first}));
@@ -57,7 +57,7 @@ Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
   result.start_accepted = judged.objective.has_value();
   if (!result.start_accepted) return result;
   TRY_ASSIGN(SearchState state, StateOfRun(parts, options, judged));
-  RunMemory memory(parts.archive, options.objective_text);
+  RunMemory memory(parts.archive, parts.evaluator.objective_text());
   while (state.generation < options.generations) {
     TRY_ASSIGN(const Json facts, RunGeneration(parts, options, state, memory));
     TRY(parts.archive.PutState(DumpJson(ToJson(state)), "generation", DumpJson(facts)));

@@ -7,8 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -49,10 +49,9 @@ struct EvolutionOptions {
   Reading reading = Reading::kAuto;
   review::ReviewOptions review;
   uint64_t seed = 0;
+  std::stop_token stop;
 
-  std::string operation;  // the operation, as text (operation.h)
-  /// "8.27 us (estimate)".
-  std::function<std::string(double)> objective_text;
+  std::string operation;        // the operation, as text (operation.h)
   std::vector<double> weights;  // of the models
   /// For a replay: whether the recorded run reviewed before it judged, by generation.
   std::map<int, bool> recorded_reading;

@@ -49,7 +49,7 @@ class Generation {
 
   Result<Json> Run() {
     const auto start = Clock::now();
-    parts_.evaluator.shown().generation = number_;
+    parts_.evaluator.scale().generation = number_;
     TRY_ASSIGN(before_, CandidatesBefore(parts_.archive, number_));
     const archive::Candidate* best = BestOf(before_);
     if (best == nullptr) return Fail(ErrorCode::kInternal, "the generation has no parent");
@@ -71,10 +71,7 @@ class Generation {
 
  private:
   Status ReportStage(const std::string& what) {
-    RunProgress& shown = parts_.evaluator.shown();
-    const llm::Spending spent = parts_.conversations.Spent();
-    shown.usd = llm::Dollars(spent.money);
-    shown.tokens = spent.tokens;
+    parts_.evaluator.scale().usd = llm::Dollars(parts_.conversations.Spent().money);
     return parts_.evaluator.Report(fmt::format("generation {}: {}", number_, what));
   }
 
@@ -83,6 +80,7 @@ class Generation {
     asking.generation = number_;
     asking.reflections = options_.reflections;
     asking.sequential = options_.sequential;
+    asking.stop = options_.stop;
     TRY(ReportStage(fmt::format("asking for {} proposals", plan_.slots.size())));
     // While askers work, only they may use the archive, so progress is not read from it.
     TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, [this](int done) {

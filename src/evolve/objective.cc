@@ -48,9 +48,8 @@ struct Tally {
 
 class Measured final : public Objective {
  public:
-  Measured(const assay::Parts& parts, assay::BenchOptions options, Aim aim,
-           std::function<void(const std::string& stage)> progress)
-      : parts_(parts), options_(std::move(options)), aim_(aim), progress_(std::move(progress)) {
+  Measured(const assay::Parts& parts, assay::BenchOptions options, Aim aim)
+      : parts_(parts), options_(std::move(options)), aim_(aim) {
     if (aim_ == Aim::kTime) return;
     options_.energy_seconds = kEnergySeconds;
     options_.energy_rounds = kEnergyRounds;
@@ -80,9 +79,7 @@ class Measured final : public Objective {
     }
     for (const task::Setting* setting : settings) {
       TRY_ASSIGN(const records::SettingTimes times,
-                 assay::TimeSetting(
-                     parts_, question, *setting, kernels, options,
-                     [&](const std::string& stage) { progress_(setting->id + " " + stage); }));
+                 assay::TimeSetting(parts_, question, *setting, kernels, options));
       const records::Timing* mine = Find(times, kCandidate);
       if (mine == nullptr) continue;  // the reference of the task fails at this setting
       if (mine->refused) {
@@ -146,7 +143,6 @@ class Measured final : public Objective {
   const assay::Parts& parts_;
   assay::BenchOptions options_;
   Aim aim_;
-  std::function<void(const std::string& stage)> progress_;
 };
 
 }  // namespace
@@ -165,9 +161,8 @@ std::optional<Aim> AimNamed(std::string_view name) {
 std::unique_ptr<Objective> MakeEstimate() { return std::make_unique<Estimate>(); }
 
 std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchOptions options,
-                                        Aim aim,
-                                        std::function<void(const std::string& stage)> progress) {
-  return std::make_unique<Measured>(parts, std::move(options), aim, std::move(progress));
+                                        Aim aim) {
+  return std::make_unique<Measured>(parts, std::move(options), aim);
 }
 
 double PromotionAlpha(int comparison, double alpha) {

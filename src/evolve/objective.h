@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +65,7 @@ std::unique_ptr<Objective> MakeEstimate();
 /// value times the geometric mean of the measured ratios, so that drift of the GPU during a long
 /// run does not change values. Borrows `parts`.
 std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchOptions options,
-                                        Aim aim,
-                                        std::function<void(const std::string& stage)> progress);
+                                        Aim aim);
 
 /// The objective on the emulator: the geometric mean of the settings' estimates. nullopt if a
 /// setting has no estimate.

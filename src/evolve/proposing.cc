@@ -9,7 +9,6 @@
 
 #include "evolve/edits.h"
 #include "evolve/reply.h"
-#include "os/process.h"
 
 namespace cupel::evolve {
 namespace {
@@ -188,7 +187,7 @@ Result<std::vector<Proposed>> AskForProposals(const std::vector<Slot>& slots,
     }
     for (Proposed& proposed : part.get()) all.push_back(std::move(proposed));
   }
-  if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+  if (options.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,11 @@ struct ProposingOptions {
   int generation = 0;
   int reflections = 1;
   bool sequential = false;  // all slots in the conversation of the first one, with its model
+  std::stop_token stop = {};
 };
 
 /// Returns one result for each slot, in order. Calls `progress` on this thread with the number of
-/// finished proposals. The only Error is kCancelled.
+/// finished proposals. The only Error is kCancelled, after a stop request.
 Result<std::vector<Proposed>> AskForProposals(const std::vector<Slot>& slots,
                                               const std::vector<llm::Asker*>& models,
                                               const ProposingOptions& options,

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evolve/translator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,9 +85,13 @@ class TranslatorTest : public testing::Test {
   }
 
   Result<Translation> Run(const std::vector<llm::Asker*>& models, int attempts = 10) {
-    assay::Assay assay({}, [](const assay::Progress&) {});
+    assay::Assay assay({});
     const auto objective = MakeEstimate();
-    Evaluator evaluator({*archive_, assay, *objective}, {}, {}, [](const RunProgress&) {});
+    Events ignored;
+    PartEvents events(ignored);
+    EvaluatorOptions options;
+    options.objective_text = [](double value) { return fmt::format("{} us", value); };
+    Evaluator evaluator({*archive_, assay, *objective, events}, {}, options);
     return Translate(*archive_, evaluator, models, {attempts, "Add one."});
   }
 

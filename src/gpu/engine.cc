@@ -52,7 +52,7 @@ class GpuEngine : public engine::Engine {
   }
 
   Result<records::Ceilings> MeasureCeilings() override {
-    return RetryWhileBusy(kForMemory, [this]() -> Result<records::Ceilings> {
+    return RetryWhileBusy(kForMemory, timer_->stop(), [this]() -> Result<records::Ceilings> {
       TRY(lock_->Acquire(GpuLock::Use::kAlone));
       auto answered = Ask("ceilings");
       lock_->Release();
@@ -96,7 +96,7 @@ Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& optio
   device.full_name = full_name;
   device.sm_count = static_cast<int>(sms);
   device.uuid = uuid;
-  TRY_ASSIGN(GpuLock lock, GpuLock::Open(options.locks, uuid));
+  TRY_ASSIGN(GpuLock lock, GpuLock::Open(options.locks, uuid, options.stop));
   return std::unique_ptr<engine::Engine>(std::make_unique<GpuEngine>(
       std::move(checker), std::move(timer), std::move(lock), std::move(device)));
 }

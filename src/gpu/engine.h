@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 
 #include "engine/engine.h"
 
@@ -19,6 +20,7 @@ struct EngineOptions {
   /// Time limit of a request in addition to the time that its kernels may take. For starting a
   /// context and for copies.
   std::chrono::seconds request_timeout{60};
+  std::stop_token stop;  // all waits then end with kCancelled
 };
 
 /// Starts the worker and reads the GPU's description from it. kEnvironment or kNotFound if there is

@@ -13,8 +13,9 @@ namespace {
 constexpr std::chrono::minutes kLockTimeout{10};
 constexpr const char* kTurn = ".turn";
 
-Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end) {
-  auto got = os::Acquire(file, lock, end);
+Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end,
+            const std::stop_token& stop) {
+  auto got = os::Acquire(file, lock, end, stop);
   if (got || got.error().code != ErrorCode::kTimeout) return got;
   return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
               "wait for it, or choose another GPU with --device gpu:N");
@@ -26,8 +27,10 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
   return folder / (uuid + ".lock");
 }
 
-Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid) {
+Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid,
+                              std::stop_token stop) {
   GpuLock lock;
+  lock.stop_ = std::move(stop);
   if (folder.empty()) return lock;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -44,8 +47,8 @@ Status GpuLock::Acquire(Use use) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(turn_, os::Lock::kExclusive, end));
-  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
+  TRY(Wait(turn_, os::Lock::kExclusive, end, stop_));
+  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end, stop_);
   os::Unlock(turn_);
   if (got) use_ = use;
   return got;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -19,8 +20,9 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
 /// Not thread-safe. Each engine has its own.
 class GpuLock {
  public:
-  /// Opens LockFile(folder, uuid). With an empty folder nothing is locked.
-  static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid);
+  /// Opens LockFile(folder, uuid). With an empty folder nothing is locked. `stop` ends waits.
+  static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid,
+                              std::stop_token stop = {});
 
   enum class Use { kNone, kShared, kAlone };
   /// Waits until this use of the GPU is possible. kTimeout after ten minutes; kCancelled.
@@ -30,6 +32,7 @@ class GpuLock {
 
  private:
   os::Fd file_, turn_;
+  std::stop_token stop_;
   Use use_ = Use::kNone;
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <stop_token>
 #include <utility>
 
 #include "gpu/copy_kernel.h"
@@ -90,12 +91,14 @@ std::string VersionIn(const std::string& text) {
   return text.substr(begin, std::min(end - begin, size_t{32}));
 }
 
-Result<os::RunResult> RunNcu(std::vector<std::string> argv, std::chrono::milliseconds deadline) {
+Result<os::RunResult> RunNcu(std::vector<std::string> argv, std::chrono::milliseconds deadline,
+                             const std::stop_token& stop) {
   os::SpawnOptions spawn;
   spawn.argv = std::move(argv);
   spawn.env = os::CurrentEnvironment();
   spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs like nvidia-smi
   spawn.env["LC_ALL"] = "C";                      // decimal points
+  spawn.stop = stop;
   return os::Run(std::move(spawn), deadline, kMostOutput);
 }
 
@@ -116,7 +119,7 @@ Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions
   if (with_metrics) argv.insert(argv.end(), {"--metrics", kMetrics});
   TRY_ASSIGN(const std::vector<std::string> replay, OneShotArgv(folder, options));
   argv.insert(argv.end(), replay.begin(), replay.end());
-  TRY_ASSIGN(const os::RunResult run, RunNcu(std::move(argv), options.deadline));
+  TRY_ASSIGN(const os::RunResult run, RunNcu(std::move(argv), options.deadline, options.stop));
   if (run.status.timed_out) {
     return Fail(ErrorCode::kTimeout,
                 fmt::format("Nsight Compute did not finish within {} s", options.deadline.count()));
@@ -130,11 +133,12 @@ Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions
   return tl::unexpected<Error>(std::move(error));
 }
 
-Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char* page) {
+Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char* page,
+                         const std::stop_token& stop) {
   TRY_ASSIGN(os::RunResult run,
              RunNcu({ncu.string(), "--import", (folder / "report.ncu-rep").string(), "--csv",
                      "--page", page, "--print-units", "base", "--print-kernel-base", "mangled"},
-                    kMostOfImport));
+                    kMostOfImport, stop));
   if (run.status.exited && run.status.code == 0 && !run.out_truncated) return std::move(run.out);
   Error error = NcuErrorIn(run.out.substr(0, 1 << 16) + "\n" + run.err);
   if (error.message.empty()) {
@@ -180,7 +184,8 @@ Error NcuErrorIn(std::string_view printed) {
 Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
                                  const OneShotOptions& options) {
   NcuReport report;
-  TRY_ASSIGN(const os::RunResult version, RunNcu({ncu.string(), "--version"}, kMostOfImport));
+  TRY_ASSIGN(const os::RunResult version,
+             RunNcu({ncu.string(), "--version"}, kMostOfImport, options.stop));
   report.version = VersionIn(version.out);
   // An unknown metric can make the whole run fail; sections cannot. So retry without metrics.
   auto collected = Collect(ncu, folder, options, true);
@@ -189,10 +194,10 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
     collected = Collect(ncu, folder, options, false);
   }
   TRY(collected);
-  TRY_ASSIGN(const std::string raw, Page(ncu, folder, "raw"));
+  TRY_ASSIGN(const std::string raw, Page(ncu, folder, "raw", options.stop));
   TRY_ASSIGN(report.kernels, ParseNcuRaw(raw));
   // Advice is optional.
-  if (const auto details = Page(ncu, folder, "details")) {
+  if (const auto details = Page(ncu, folder, "details", options.stop)) {
     (void)AddNcuRules(*details, &report.kernels);
   }
   std::erase_if(report.kernels, [](const NcuKernel& kernel) { return kernel.name == kCopyKernel; });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct OneShotOptions {
   std::filesystem::path program = "/proc/self/exe";  // must implement the command kOneShotCommand
   int ordinal = 0;
   std::chrono::seconds deadline{300};
+  std::stop_token stop = {};  // ends the program
 };
 
 /// Writes plan.json, image.ptx, image.cubin if there is one, and argument-N.bin to `folder`. The

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "base/result.h"
-#include "os/process.h"
 
 namespace cupel::gpu {
 
@@ -21,9 +21,10 @@ struct Patience {
 inline constexpr Patience kForMemory{std::chrono::minutes(3), std::chrono::milliseconds(500)};
 
 /// Calls `call` again while it fails with kBusy, until the time is over. `call` must not hold the
-/// GPU's lock after it returns. kCancelled if the user interrupts.
+/// GPU's lock after it returns. kCancelled after a stop request.
 template <typename Call>
-auto RetryWhileBusy(const Patience& patience, Call&& call) -> decltype(call()) {
+auto RetryWhileBusy(const Patience& patience, const std::stop_token& stop, Call&& call)
+    -> decltype(call()) {
   std::optional<std::chrono::steady_clock::time_point> end;
   auto pause = patience.pause;
   while (true) {
@@ -32,7 +33,7 @@ auto RetryWhileBusy(const Patience& patience, Call&& call) -> decltype(call()) {
     const auto now = std::chrono::steady_clock::now();
     if (!end) end = now + patience.total;
     if (now + pause >= *end) return answer;
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, 8 * patience.pause);
   }

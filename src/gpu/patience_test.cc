@@ -12,7 +12,7 @@ Result<int> Failing(ErrorCode code) { return Fail(code, "no memory"); }
 
 TEST(RetryWhileBusy, RetriesUntilSuccess) {
   int calls = 0;
-  const auto answer = RetryWhileBusy(kShort, [&]() -> Result<int> {
+  const auto answer = RetryWhileBusy(kShort, {}, [&]() -> Result<int> {
     if (++calls < 3) return Failing(ErrorCode::kBusy);
     return calls;
   });
@@ -21,7 +21,7 @@ TEST(RetryWhileBusy, RetriesUntilSuccess) {
 
 TEST(RetryWhileBusy, GivesUpAfterTheTimeLimit) {
   int calls = 0;
-  const auto answer = RetryWhileBusy(kShort, [&] {
+  const auto answer = RetryWhileBusy(kShort, {}, [&] {
     ++calls;
     return Failing(ErrorCode::kBusy);
   });
@@ -32,7 +32,7 @@ TEST(RetryWhileBusy, GivesUpAfterTheTimeLimit) {
 
 TEST(RetryWhileBusy, DoesNotRetryOtherErrors) {
   int calls = 0;
-  const auto answer = RetryWhileBusy(kShort, [&] {
+  const auto answer = RetryWhileBusy(kShort, {}, [&] {
     ++calls;
     return Failing(ErrorCode::kEnvironment);
   });

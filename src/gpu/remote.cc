@@ -194,7 +194,7 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                                            const engine::RunOptions& options) {
   const Json start = start_;
   start_.erase("scramble");  // applies to one call only, even if that fails
-  return RetryWhileBusy(PatienceWith(*lock_),
+  return RetryWhileBusy(PatienceWith(*lock_), checked_.worker().stop(),
                         [&] { return ExecuteNow(plan, arguments, options, start); });
 }
 
@@ -234,7 +234,7 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     TRY(timer->Make(entrants, sets));
     return std::unique_ptr<engine::Timer>(std::move(timer));
   };
-  return RetryWhileBusy(PatienceWith(*lock), make);
+  return RetryWhileBusy(PatienceWith(*lock), worker->stop(), make);
 }
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {

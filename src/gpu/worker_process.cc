@@ -61,6 +61,7 @@ Status WorkerProcess::Begin() {
   spawn.argv = {options_.program.string(), kWorkerCommand, std::to_string(options_.ordinal)};
   spawn.env = Environment();
   spawn.extra_fds = {theirs.get(), memory_->fd()};
+  spawn.stop = options_.stop;
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   process_.emplace(std::move(process));
   ++generation_;
@@ -90,8 +91,8 @@ Result<Json> WorkerProcess::Ask(const Json& request, bool* worker_ended) {
                     frame.size() >> 20, os::kMaxFrameBytes >> 20));
   }
   const auto deadline = SteadyClock::now() + kMostOfAPlan + options_.request_timeout;
-  if (auto sent = os::WriteFrame(channel_.get(), frame, deadline); !sent) {
-    *worker_ended = true;
+  if (auto sent = os::WriteFrame(channel_.get(), frame, deadline, options_.stop); !sent) {
+    *worker_ended = sent.error().code != ErrorCode::kCancelled;
     End();
     return tl::unexpected<Error>(sent.error());
   }
@@ -111,7 +112,8 @@ void WorkerProcess::End() {
 Result<Json> WorkerProcess::Read(SteadyClock::time_point deadline) {
   is_worker_error_ = false;
   os::FrameEnd end{};
-  TRY_ASSIGN(const std::optional<std::string> frame, os::ReadFrame(channel_.get(), deadline, &end));
+  TRY_ASSIGN(const std::optional<std::string> frame,
+             os::ReadFrame(channel_.get(), deadline, &end, options_.stop));
   if (!frame) {
     return Fail(ErrorCode::kInternal, end == os::FrameEnd::kTimeout
                                           ? "the GPU worker does not answer"

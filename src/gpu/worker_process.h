@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class WorkerProcess {
   /// Kills the worker. Its kernels on the GPU end with the process.
   void End();
   bool running() const { return process_.has_value(); }
+  const std::stop_token& stop() const { return options_.stop; }
 
   SharedMemory& memory() { return *memory_; }
   const Json& hello() const { return hello_; }  // the worker's first message

@@ -53,7 +53,7 @@ Result<Reservation> Budget::Reserve(Spending worst, const Call& call) {
   std::unique_lock lock(mutex_);
   while (!Fits(spent_ + reserved_ + worst)) {
     if (!Fits(spent_ + worst)) return tl::unexpected(Exceeded(worst));
-    if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (call.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     settled_.wait_for(lock, kStopLatency);
   }
   reserved_ = reserved_ + worst;

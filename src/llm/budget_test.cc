@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stop_token>
 #include <thread>
 
 #include "llm/limiter.h"
@@ -60,8 +61,9 @@ TEST(BudgetTest, ChargesUnsettledReservationsInFull) {
 TEST(BudgetTest, WaitsForOtherReservationsAndCanBeStopped) {
   Budget budget({NanoUsd{100}, std::nullopt});
   auto held = std::make_unique<Reservation>(budget.Reserve({80, 0}, {}).value());
-  std::atomic<bool> stop{true};
-  const auto stopped = budget.Reserve({50, 0}, {{}, {}, &stop});
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = budget.Reserve({50, 0}, {{}, {}, stop.get_token()});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
   std::thread other([&] { held->Settle({10, 0}); });

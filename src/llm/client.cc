@@ -142,7 +142,7 @@ Result<Limiter::Permit> Client::Admit(int64_t tokens, const Call& call) const {
 Status Client::Pause(milliseconds wait, const Call& call) const {
   const auto end = Clock::now() + wait;
   while (Clock::now() < end) {
-    if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (call.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     std::this_thread::sleep_for(std::clamp(left, milliseconds(0), kStopLatency));
   }

@@ -7,7 +7,6 @@
 
 #include "os/process.h"
 #include "os/programs.h"
-#include "os/run_until.h"
 
 namespace cupel::llm {
 namespace fs = std::filesystem;
@@ -26,14 +25,12 @@ class Command : public Provider {
   bool Metered() const override { return false; }
 
   Reply Ask(const Request& request, const Call& call) override {
-    static const std::atomic<bool> never{false};
     os::SpawnOptions spawn;
     spawn.argv = options_.argv;
     spawn.env = os::CurrentEnvironment();
+    spawn.stop = call.stop;
     const Result<os::RunResult> run =
-        os::RunUntil(call.stop != nullptr ? *call.stop : never, std::move(spawn), options_.deadline,
-                     options_.max_bytes, PlainText(request));
-    if (call.Stopped()) return Cancelled();
+        os::Run(std::move(spawn), options_.deadline, options_.max_bytes, PlainText(request));
     if (!run) return Failed(run.error());
     Reply reply;
     reply.answer.text = run->out;

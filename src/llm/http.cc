@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "llm/curl.h"
 #include "llm/retry.h"
-#include "os/cancel.h"
 #include "os/sigpipe.h"
+#include "os/stop.h"
 
 namespace cupel::llm {
 namespace {
@@ -181,10 +181,11 @@ std::optional<Error> Overdue(const Transfer& transfer, Clock::time_point start) 
 /// a cancellation, returns CURLE_OK and sets transfer.result.error.
 CURLcode Perform(const CurlApi& api, CURLM* multi, Transfer& transfer, const Call& call) {
   const auto start = Clock::now();
+  const os::StopFd stop(call.stop);
   for (int running = 1; running > 0;) {
     if (api.multi_perform(multi, &running) != CURLM_OK) return CURLE_FAILED_INIT;
     if (running == 0) break;
-    if (call.Stopped()) {
+    if (call.stop.stop_requested()) {
       transfer.result.error = Error{ErrorCode::kCancelled, "cancelled", ""};
       return CURLE_OK;
     }
@@ -192,8 +193,8 @@ CURLcode Perform(const CurlApi& api, CURLM* multi, Transfer& transfer, const Cal
       transfer.result.error = std::move(overdue);
       return CURLE_OK;
     }
-    curl_waitfd cancel{os::CancelFd(), CURL_WAIT_POLLIN, 0};
-    if (api.multi_poll(multi, &cancel, cancel.fd >= 0 ? 1 : 0, kPollMs, nullptr) != CURLM_OK) {
+    curl_waitfd wait{stop.get(), CURL_WAIT_POLLIN, 0};
+    if (api.multi_poll(multi, &wait, wait.fd >= 0 ? 1 : 0, kPollMs, nullptr) != CURLM_OK) {
       return CURLE_FAILED_INIT;
     }
   }

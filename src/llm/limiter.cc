@@ -45,7 +45,7 @@ Limiter::Permit::~Permit() {
 Result<Limiter::Permit> Limiter::Acquire(int64_t tokens, const Call& call) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (call.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     const auto now = std::chrono::steady_clock::now();
     milliseconds wait(0);
     if (at_once_ && under_way_ >= *at_once_) wait = kStopLatency;

@@ -1,8 +1,9 @@
-// Models without a web service: commands, mailboxes, recordings. SPDX-License-Identifier:
-// Apache-2.0
+// Models without a web service: commands, mailboxes, recordings.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <stop_token>
 #include <thread>
 
 #include "llm/command.h"
@@ -40,7 +41,7 @@ TEST(CommandTest, PassesThePromptAndReturnsTheAnswer) {
   const std::string long_prompt(1 << 20, 'p');
   EXPECT_EQ(AskProgram("wc -c", long_prompt, milliseconds(20000)).answer.text, "1048576\n");
   std::string received;
-  const Call call{[&](std::string_view piece) { received += piece; }, {}, nullptr};
+  const Call call{[&](std::string_view piece) { received += piece; }};
   EXPECT_EQ(AskProgram("tr a-z A-Z", "hi", milliseconds(20000), call).answer.text, "HI");
   EXPECT_EQ(received, "HI");
 }
@@ -67,13 +68,13 @@ TEST(CommandTest, ReportsWhyThereIsNoAnswer) {
 }
 
 TEST(CommandTest, CanBeStopped) {
-  std::atomic<bool> stop{false};
+  std::stop_source stop;
   std::thread stopper([&] {
     std::this_thread::sleep_for(milliseconds(100));
-    stop = true;
+    stop.request_stop();
   });
   const auto start = std::chrono::steady_clock::now();
-  const Reply reply = AskProgram("sleep 20", "x", milliseconds(20000), {{}, {}, &stop});
+  const Reply reply = AskProgram("sleep 20", "x", milliseconds(20000), {{}, {}, stop.get_token()});
   stopper.join();
   EXPECT_EQ(reply.failure->error.code, ErrorCode::kCancelled);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
@@ -128,8 +129,9 @@ TEST_F(MailboxTest, WaitsUntilAnAnswerIsWhole) {
 }
 
 TEST_F(MailboxTest, CanBeStopped) {
-  const std::atomic<bool> stop{true};
-  const Reply reply = Open({})->Ask(Ask("q"), {{}, {}, &stop});
+  std::stop_source stop;
+  stop.request_stop();
+  const Reply reply = Open({})->Ask(Ask("q"), {{}, {}, stop.get_token()});
   EXPECT_EQ(reply.failure->error.code, ErrorCode::kCancelled);
   EXPECT_TRUE(fs::exists(File(Ask("q"), ".request.md")));
 }

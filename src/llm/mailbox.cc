@@ -82,7 +82,7 @@ class Mailbox : public Provider {
     FileState last;
     auto since = start;
     for (;;) {
-      if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
+      if (call.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
       const auto now = Clock::now();
       const FileState state = StateOf(file);
       if (!(state == last)) since = now;

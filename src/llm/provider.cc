@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/provider.h"
 
-#include "os/process.h"
-
 namespace cupel::llm {
-
-bool Call::Stopped() const { return (stop != nullptr && *stop) || os::CancelRequested(); }
 
 Reply Failed(Error error, bool retry) {
   Reply reply;

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 
 #include "base/result.h"
@@ -13,7 +13,7 @@
 
 namespace cupel::llm {
 
-/// Interval at which waits check for cancellation.
+/// Interval at which waits check for a stop request.
 inline constexpr std::chrono::milliseconds kStopLatency(100);
 
 /// How the caller follows and stops a question.
@@ -22,12 +22,10 @@ struct Call {
   std::function<void(std::string_view)> on_text = {};
   /// The question is asked again: discard the pieces so far.
   std::function<void()> on_restart = {};
-  /// Another thread sets it to stop the question within a second. May be null.
-  const std::atomic<bool>* stop = nullptr;
+  /// A stop request ends the question within a second, with kCancelled.
+  std::stop_token stop = {};
   /// The purpose of the answer, for records: "proposer", "reviewer:memory".
   std::string_view role = {};
-
-  bool Stopped() const;  // also on Ctrl-C (os::RequestCancel)
 };
 
 /// What one attempt may have cost.

@@ -8,7 +8,8 @@ namespace {
 
 class RecordedAsker final : public Asker {
  public:
-  RecordedAsker(Client& client, Record& record) : client_(client), record_(record) {}
+  RecordedAsker(Client& client, Record& record, std::stop_token stop)
+      : client_(client), record_(record), stop_(std::move(stop)) {}
 
   Result<Answer> Ask(std::string_view role, const Request& request, const Call& call) override {
     TRY_ASSIGN(std::optional<Answer> known, record_.Known(HashOf(request)));
@@ -18,6 +19,7 @@ class RecordedAsker final : public Asker {
     }
     Call named = call;
     named.role = role;
+    if (!named.stop.stop_possible()) named.stop = stop_;
     return client_.Ask(request, named);
   }
   const std::string& model() const override { return client_.name(); }
@@ -28,6 +30,7 @@ class RecordedAsker final : public Asker {
  private:
   Client& client_;
   Record& record_;
+  const std::stop_token stop_;
 };
 
 }  // namespace
@@ -47,7 +50,7 @@ Result<std::unique_ptr<RecordedModels>> RecordedModels::Open(const std::vector<M
   open_options.replay = options.replay;
   TRY_ASSIGN(opened->models_, OpenModels(specs, open_options));
   for (const auto& client : opened->models_.clients) {
-    opened->askers_.push_back(std::make_unique<RecordedAsker>(*client, record));
+    opened->askers_.push_back(std::make_unique<RecordedAsker>(*client, record, options.stop));
   }
   return opened;
 }

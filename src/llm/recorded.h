@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct RecordedOptions {
   uint64_t seed = 0;  // of the jitter of retries
   /// If set, these answers are used, and no model is asked.
   const std::vector<Exchange>* replay = nullptr;
+  std::stop_token stop;  // ends questions that have no Call::stop of their own
 };
 
 /// Not movable, because its parts refer to each other. Its askers are thread-safe.

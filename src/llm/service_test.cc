@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <stop_token>
 
 #include "llm/open.h"
 #include "llm/test_server.h"
@@ -361,10 +362,10 @@ TEST_F(ServiceTest, LimitsTimeAndSize) {
 TEST_F(ServiceTest, StopsWithinASecond) {
   TestServer server(
       {Stream({{Data(R"({"choices":[{"delta":{"content":"a"}}]})"), 0}, {"", 5000}})});
-  std::atomic<bool> stop{false};
+  std::stop_source stop;
   Call call;
-  call.stop = &stop;
-  call.on_text = [&](std::string_view) { stop = true; };
+  call.stop = stop.get_token();
+  call.on_text = [&](std::string_view) { stop.request_stop(); };
   const auto start = std::chrono::steady_clock::now();
   const auto answer = Ask(server, "openai-chat", "", call);
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1000));

@@ -102,8 +102,8 @@ Result<Json> Baselines::Impl::Ask(Json request) {
 
 Status Baselines::Impl::StartChild() {
   if (options.progress) options.progress(fmt::format("starting PyTorch ({})", python.program));
-  ChildOptions spawn{python.program, options.script, StepDeadline(options.step_deadline),
-                     options.progress, options.threads};
+  ChildOptions spawn{python.program,   options.script,  StepDeadline(options.step_deadline),
+                     options.progress, options.threads, options.stop};
   TRY_ASSIGN(child, TorchChild::Start(std::move(spawn)));
   auto opened = Open();
   if (!opened) Forget();
@@ -152,7 +152,7 @@ Result<std::unique_ptr<Baselines>> Baselines::Start(BaselineOptions options) {
   TRY(CheckKernels(options.kernels));
   const fs::path memory = options.cache.empty() ? fs::path() : options.cache / "pythons.json";
   auto impl = std::make_unique<Impl>();
-  TRY_ASSIGN(impl->python, FindPython(options.python, memory));
+  TRY_ASSIGN(impl->python, FindPython(options.python, memory, options.stop));
   impl->options = std::move(options);
   TRY(impl->StartChild());
   return std::unique_ptr<Baselines>(new Baselines(std::move(impl)));

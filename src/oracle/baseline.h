@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -49,6 +50,7 @@ struct BaselineOptions {
   std::chrono::seconds step_deadline{0};
   int threads = 0;  // as Options::threads
   std::function<void(const std::string&)> progress;
+  std::stop_token stop;  // requests then end with kCancelled
 };
 
 /// Compares an output of the timed call with eager PyTorch's float32 result.

@@ -32,7 +32,7 @@ fs::path PoolRoot(const Options& options) {
 
 Client::Client(Options options)
     : options_(std::move(options)),
-      pool_(PoolRoot(options_), options_.cache_bytes),
+      pool_(PoolRoot(options_), options_.cache_bytes, options_.stop),
       cache_(options_.cache.empty() ? 0 : CaseCache::DefaultLimit()) {}
 
 Status Client::Identify() {
@@ -50,7 +50,7 @@ Status Client::Identify() {
                 "reinstall cupel, or set CUPEL_HOME to the folder of cupel's data files");
   }
   scripts_hash_ = *std::move(hash);
-  TRY_ASSIGN(python_, FindPython(options_.python, memory));
+  TRY_ASSIGN(python_, FindPython(options_.python, memory, options_.stop));
   return {};
 }
 
@@ -82,8 +82,8 @@ Status Client::StartChild() {
   loaded_.clear();
   abandoned_.clear();
   if (options_.progress) options_.progress(fmt::format("starting PyTorch ({})", python_->program));
-  ChildOptions spawn{python_->program, options_.script, StepDeadline(options_.step_deadline),
-                     options_.progress, options_.threads};
+  ChildOptions spawn{python_->program,  options_.script,  StepDeadline(options_.step_deadline),
+                     options_.progress, options_.threads, options_.stop};
   TRY_ASSIGN(child_, TorchChild::Start(std::move(spawn)));
   ++children_;
   if (!options_.gpu) return {};

@@ -51,11 +51,12 @@ Status Filter::Impl::EnsureChild() {
   Forget();
   if (!python) {
     const fs::path memory = options.cache.empty() ? fs::path() : options.cache / "pythons.json";
-    TRY_ASSIGN(python, FindPython(options.python, memory));
+    TRY_ASSIGN(python, FindPython(options.python, memory, options.stop));
   }
   if (options.progress) options.progress(fmt::format("starting PyTorch ({})", python->program));
-  ChildOptions spawn{python->program, options.script, StepDeadline(std::chrono::seconds(0)),
-                     options.progress};
+  ChildOptions spawn{
+      python->program, options.script, StepDeadline(std::chrono::seconds(0)), options.progress, 0,
+      options.stop};
   TRY_ASSIGN(child, TorchChild::Start(std::move(spawn)));
   return {};
 }

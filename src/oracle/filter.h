@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,6 +29,7 @@ struct FilterOptions {
   std::chrono::seconds deadline{120};  // for one setting
   uint64_t memory = 0;                 // bytes that a setting may use; 0: 60 % of the free memory
   std::function<void(const std::string&)> progress;
+  std::stop_token stop;  // Measure then ends with kCancelled
 };
 
 /// How one output varies. Each deviation is the largest standard deviation of an element; it is

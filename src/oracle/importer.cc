@@ -80,11 +80,12 @@ Status Importer::Impl::EnsureChild() {
   child.reset();
   if (!python) {
     const auto memory = options.cache.empty() ? options.cache : options.cache / "pythons.json";
-    TRY_ASSIGN(python, FindPython(options.python, memory));
+    TRY_ASSIGN(python, FindPython(options.python, memory, options.stop));
   }
   if (options.progress) options.progress(fmt::format("starting PyTorch ({})", python->program));
   TRY_ASSIGN(child, TorchChild::Start({python->program, options.script,
-                                       StepDeadline(std::chrono::seconds(0)), options.progress}));
+                                       StepDeadline(std::chrono::seconds(0)), options.progress, 0,
+                                       options.stop}));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +26,7 @@ struct ImportOptions {
   std::chrono::seconds deadline{60};  // for one problem
   uint64_t memory = 0;                // bytes that a problem may use; 0: no limit
   std::function<void(const std::string&)> progress;
+  std::stop_token stop;  // requests then end with kCancelled
 };
 
 /// A Python file and the names to use in it. An empty name means KernelBench's name.

@@ -8,8 +8,9 @@
 namespace cupel::oracle {
 
 Result<std::unique_ptr<Oracle>> OpenInstalled(
-    const std::string& python, std::function<void(const std::string& stage)> progress,
-    std::optional<TruthGpu> gpu, int threads) {
+    const std::string& python, const std::stop_token& stop,
+    std::function<void(const std::string& stage)> progress, std::optional<TruthGpu> gpu,
+    int threads) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   Options options;
@@ -19,6 +20,7 @@ Result<std::unique_ptr<Oracle>> OpenInstalled(
   options.progress = std::move(progress);
   options.gpu = std::move(gpu);
   options.threads = threads;
+  options.stop = stop;
   return std::make_unique<TorchOracle>(std::move(options));
 }
 

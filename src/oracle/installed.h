@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -15,7 +16,8 @@ namespace cupel::oracle {
 /// `python`, `gpu` and `threads` are as in Options. PyTorch starts only when a requested case is
 /// not in the pool.
 Result<std::unique_ptr<Oracle>> OpenInstalled(
-    const std::string& python, std::function<void(const std::string& stage)> progress,
-    std::optional<TruthGpu> gpu = {}, int threads = 0);
+    const std::string& python, const std::stop_token& stop,
+    std::function<void(const std::string& stage)> progress, std::optional<TruthGpu> gpu = {},
+    int threads = 0);
 
 }  // namespace cupel::oracle

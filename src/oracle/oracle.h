@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -41,7 +42,8 @@ struct Options {
   /// 0: $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
   std::function<void(const std::string&)> progress;  // "starting PyTorch", "computing truth …"
-  int threads = 0;  // PyTorch's CPU threads, if others need some cores; 0: one for each core
+  int threads = 0;       // PyTorch's CPU threads, if others need some cores; 0: one for each core
+  std::stop_token stop;  // requests then end with kCancelled
 };
 
 /// Why a setting has no case, usually because the reference fails. This is a fact about the task,

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,9 @@ inline constexpr uint64_t kMaxPooledBytes = 96ull << 20;
 /// with one PyTorch version.
 class Pool {
  public:
-  /// If `root` is empty, nothing is kept.
-  Pool(std::filesystem::path root, uint64_t limit_bytes)
-      : files_(std::move(root), limit_bytes), limit_(limit_bytes) {}
+  /// If `root` is empty, nothing is kept. `stop` ends waits for other processes.
+  Pool(std::filesystem::path root, uint64_t limit_bytes, std::stop_token stop = {})
+      : files_(std::move(root), limit_bytes, std::move(stop)), limit_(limit_bytes) {}
 
   /// Returns up to `count` different cases, chosen by system entropy, and counts their use.
   std::vector<PooledCase> Take(const std::string& key, int count);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -110,10 +111,11 @@ std::optional<Python> Interpret(const Json& record) {
 }
 
 /// Runs the interpreter and returns the record to cache.
-Result<Json> Probe(const std::string& candidate) {
+Result<Json> Probe(const std::string& candidate, const std::stop_token& stop) {
   os::SpawnOptions spawn;
   spawn.argv = {candidate, "-c", kProbe};
   spawn.env = ChildEnvironment();
+  spawn.stop = stop;
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::seconds(60)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kEnvironment,
@@ -138,12 +140,13 @@ Result<Json> Probe(const std::string& candidate) {
 }
 
 /// torch_version is empty if the candidate does not have PyTorch.
-Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed) {
+Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed,
+                       const std::stop_token& stop) {
   const std::string key = MemoryKey(candidate);
   if (memory.contains(key)) {
     if (auto python = Interpret(memory[key])) return *python;
   }
-  TRY_ASSIGN(Json record, Probe(candidate));
+  TRY_ASSIGN(Json record, Probe(candidate, stop));
   auto python = Interpret(record);
   if (!python) return Fail(ErrorCode::kInternal, "files changed while cupel examined Python");
   if (memory.size() >= kMaxRemembered) memory = Json::object();
@@ -171,7 +174,8 @@ Json Recall(const fs::path& memory) {
 
 }  // namespace
 
-Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
+Result<Python> FindPython(const std::string& wanted, const fs::path& memory,
+                          const std::stop_token& stop) {
   const char* variable = std::getenv("CUPEL_PYTHON");
   std::vector<std::string> candidates;
   std::string named_by;  // what names the only candidate
@@ -197,7 +201,7 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
       return Fail(ErrorCode::kEnvironment,
                   fmt::format("{} is {}, which is not a program", named_by, name), kNamedRemedy);
     }
-    auto python = Examine(*program, remembered, changed);
+    auto python = Examine(*program, remembered, changed, stop);
     if (changed && !memory.empty()) {
       // This file is only a cache, so ignore a failure to write it.
       (void)os::WriteFileAtomically(memory, DumpJson(remembered));

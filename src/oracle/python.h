@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -26,7 +27,8 @@ inline constexpr char kTorchRemedy[] =
 /// The interpreter `wanted` (a path or a name on PATH) or, if that is empty, $CUPEL_PYTHON. If both
 /// are empty, the first of these that has PyTorch 2.4 or later: python3 on PATH, .venv in the data
 /// folder, /usr/bin/python3. `memory` is the file that caches results; if empty, nothing is cached.
-/// Errors: kEnvironment, with what to install.
-Result<Python> FindPython(const std::string& wanted, const std::filesystem::path& memory);
+/// Errors: kEnvironment, with what to install; kCancelled.
+Result<Python> FindPython(const std::string& wanted, const std::filesystem::path& memory,
+                          const std::stop_token& stop = {});
 
 }  // namespace cupel::oracle

@@ -11,6 +11,7 @@
 
 #include "oracle/environment.h"
 #include "oracle/python.h"
+#include "os/stop.h"
 #include "os/temp_dir.h"
 
 namespace cupel::oracle {
@@ -48,6 +49,7 @@ Result<std::unique_ptr<TorchChild>> TorchChild::Start(ChildOptions options) {
   for (const os::TempDir& folder : child->folders_) spawn.argv.push_back(folder.path().string());
   spawn.env = ChildEnvironment(child->options_.threads);
   spawn.pipe_stdin = spawn.pipe_stdout = spawn.pipe_stderr = true;
+  spawn.stop = child->options_.stop;
   TRY_ASSIGN(os::Process process, os::Process::Spawn(spawn));
   child->process_.emplace(std::move(process));
   child->alive_ = true;
@@ -86,19 +88,20 @@ Status TorchChild::AwaitHello() {
 
 Status TorchChild::Send(const Json& request) {
   const std::string line = DumpJson(request) + "\n";
-  auto sent = os::WriteAll(process_->stdin_pipe().get(), line, milliseconds(60'000));
+  auto sent = os::WriteAll(process_->stdin_pipe().get(), line, milliseconds(60'000), options_.stop);
   if (!sent && sent.error().code == ErrorCode::kCancelled) return sent;
   if (!sent) alive_ = false;
   return {};
 }
 
 Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
-  pollfd fds[2] = {{process_->stdout_pipe().get(), POLLIN, 0},
-                   {process_->stderr_pipe().get(), POLLIN, 0}};
-  if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
+  const os::StopFd stop(options_.stop);
+  pollfd fds[3] = {{process_->stdout_pipe().get(), POLLIN, 0},
+                   {process_->stderr_pipe().get(), POLLIN, 0},
+                   {stop.get(), POLLIN, 0}};
   // poll ignores negative descriptors, which are closed ones.
-  const int ready = ::poll(fds, 2, static_cast<int>(patience.count()));
-  if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
+  const int ready = ::poll(fds, 3, static_cast<int>(patience.count()));
+  if (options_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "stopped");
   if (ready <= 0) return Pump::kTimeout;
   char buffer[65536];
   if (fds[1].revents != 0) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct ChildOptions {
   std::filesystem::path script;
   std::chrono::seconds deadline{600};  // of one step: the child reports every step
   std::function<void(const std::string&)> progress;
-  int threads = 0;  // CPU threads; 0: all
+  int threads = 0;       // CPU threads; 0: all
+  std::stop_token stop;  // calls then return kCancelled
 };
 
 /// Not thread-safe.

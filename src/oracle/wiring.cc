@@ -25,7 +25,7 @@ std::string LastLine(std::string_view text) {
 
 Result<Json> LookAtWiring(const task::Task& task, std::span<const WiringQuestion> questions,
                           const WiringOptions& options) {
-  TRY_ASSIGN(const Python python, FindPython(options.python, options.memory));
+  TRY_ASSIGN(const Python python, FindPython(options.python, options.memory, options.stop));
   Json request = Json::object();
   for (const WiringQuestion& question : questions) {
     const int d = static_cast<int>(question.direction);
@@ -44,6 +44,7 @@ Result<Json> LookAtWiring(const task::Task& task, std::span<const WiringQuestion
   os::SpawnOptions spawn;
   spawn.argv = {python.program, options.script.string()};
   spawn.env = ChildEnvironment();
+  spawn.stop = options.stop;
   TRY_ASSIGN(const os::RunResult run,
              os::Run(std::move(spawn), kDeadline, kMaxReply, DumpJson(request)));
   if (!run.status.exited || run.status.code != 0) {

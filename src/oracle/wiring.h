@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/json.h"
@@ -17,6 +18,7 @@ struct WiringOptions {
   std::filesystem::path script;  // wiring.py
   std::string python;            // as in oracle::Options
   std::filesystem::path memory;  // as in FindPython
+  std::stop_token stop;          // ends the child
 };
 
 /// The settings of one direction to examine.

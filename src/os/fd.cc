@@ -10,35 +10,13 @@
 #include <cstring>
 #include <utility>
 
-#include "os/cancel.h"
-#include "os/sandbox_plan.h"
 #include "os/sigpipe.h"
+#include "os/stop.h"
 
 namespace cupel::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Milliseconds for poll(2): -1 without a deadline, never negative with one.
-int PollTimeout(std::optional<Clock::time_point> end) {
-  if (!end) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()).count();
-  return static_cast<int>(std::min<int64_t>(std::max<int64_t>(left, 0), 1 << 30));
-}
-
-/// Waits until `fd` is ready, the deadline passes or the user cancels.
-Status Await(int fd, short events, std::optional<Clock::time_point> end, const char* what) {
-  for (;;) {
-    if (CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
-    pollfd fds[2] = {{fd, events, 0}, {CancelFd(), POLLIN, 0}};
-    const int n = poll(fds, 2, PollTimeout(end));
-    if (n < 0 && errno != EINTR) {
-      return Fail(ErrorCode::kIo, fmt::format("cannot {}: {}", what, std::strerror(errno)));
-    }
-    if (n > 0 && fds[0].revents != 0) return {};
-    if (n == 0) return Fail(ErrorCode::kTimeout, fmt::format("timed out: {}", what));
-  }
-}
 
 std::optional<Clock::time_point> EndOf(std::optional<std::chrono::milliseconds> deadline) {
   if (!deadline) return std::nullopt;
@@ -61,13 +39,14 @@ void Fd::Close() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
-Status WriteAll(int fd, std::string_view bytes, std::optional<std::chrono::milliseconds> deadline) {
+Status WriteAll(int fd, std::string_view bytes, std::optional<std::chrono::milliseconds> deadline,
+                const std::stop_token& stop) {
   const SigpipeGuard guard;
   const auto end = EndOf(deadline);
   while (!bytes.empty()) {
     // At most PIPE_BUF bytes at once: a pipe that poll reports as writable accepts them without
     // blocking.
-    TRY(Await(fd, POLLOUT, end, "write to a child process"));
+    TRY(AwaitReady(fd, POLLOUT, end, stop, "write to a child process"));
     const ssize_t n = write(fd, bytes.data(), std::min<size_t>(bytes.size(), 4096));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) {
@@ -80,10 +59,11 @@ Status WriteAll(int fd, std::string_view bytes, std::optional<std::chrono::milli
 }
 
 Result<size_t> ReadSome(int fd, std::span<char> buffer,
-                        std::optional<std::chrono::milliseconds> deadline) {
+                        std::optional<std::chrono::milliseconds> deadline,
+                        const std::stop_token& stop) {
   const auto end = EndOf(deadline);
   for (;;) {
-    TRY(Await(fd, POLLIN, end, "read from a child process"));
+    TRY(AwaitReady(fd, POLLIN, end, stop, "read from a child process"));
     const ssize_t n = read(fd, buffer.data(), buffer.size());
     if (n >= 0) return static_cast<size_t>(n);
     if (errno != EINTR && errno != EAGAIN) {

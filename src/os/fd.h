@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string_view>
 
 #include "base/result.h"
@@ -28,11 +29,14 @@ class Fd {
   int fd_ = -1;
 };
 
-/// Writes all bytes, handling short writes. `deadline` limits the wait for a stuck reader.
+/// Writes all bytes, handling short writes. `deadline` limits the wait for a stuck reader. Errors:
+/// kTimeout at the deadline, kCancelled after a stop request.
 Status WriteAll(int fd, std::string_view bytes,
-                std::optional<std::chrono::milliseconds> deadline = {});
-/// Reads the available bytes, at least one. Returns 0 at the end of the stream, kTimeout at the
-/// deadline, and kCancelled after RequestCancel().
+                std::optional<std::chrono::milliseconds> deadline = {},
+                const std::stop_token& stop = {});
+/// Reads the available bytes, at least one. Returns 0 at the end of the stream. Errors: as for
+/// WriteAll().
 Result<size_t> ReadSome(int fd, std::span<char> buffer,
-                        std::optional<std::chrono::milliseconds> deadline = {});
+                        std::optional<std::chrono::milliseconds> deadline = {},
+                        const std::stop_token& stop = {});
 }  // namespace cupel::os

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "os/files.h"
-#include "os/process.h"
 
 namespace cupel::os {
 namespace {
@@ -26,14 +25,14 @@ Result<Fd> OpenLockFile(const std::filesystem::path& path) {
   return file;
 }
 
-Status Acquire(const Fd& file, Lock lock,
-               std::optional<std::chrono::steady_clock::time_point> end) {
+Status Acquire(const Fd& file, Lock lock, std::optional<std::chrono::steady_clock::time_point> end,
+               const std::stop_token& stop) {
   const int operation = lock == Lock::kShared ? LOCK_SH : LOCK_EX;
   while (flock(file.get(), operation | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return Fail(ErrorCode::kIo, fmt::format("cannot lock a file: {}", std::strerror(errno)));
     }
-    if (CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (end && std::chrono::steady_clock::now() > *end) {
       return Fail(ErrorCode::kTimeout, "another process holds the lock");
     }
@@ -44,9 +43,9 @@ Status Acquire(const Fd& file, Lock lock,
 
 void Unlock(const Fd& file) { flock(file.get(), LOCK_UN); }
 
-Result<Fd> LockFile(const std::filesystem::path& path) {
+Result<Fd> LockFile(const std::filesystem::path& path, const std::stop_token& stop) {
   TRY_ASSIGN(Fd file, OpenLockFile(path));
-  TRY(Acquire(file, Lock::kExclusive));
+  TRY(Acquire(file, Lock::kExclusive, {}, stop));
   return file;
 }
 

@@ -24,7 +24,7 @@ Result<Fd> FileStore::Lock(const std::string& name) const {
   chmod(root_.c_str(), 0700);
   const fs::path path = PathOf(name);
   mkdir(path.parent_path().c_str(), 0700);
-  return LockFile(path);
+  return LockFile(path, stop_);
 }
 
 Result<MappedFile> FileStore::Open(const std::string& name) const {

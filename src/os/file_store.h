@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -21,9 +22,10 @@ namespace cupel::os {
 /// Names are relative to the root: "name" or "folder/name". Thread-safe.
 class FileStore {
  public:
-  /// `root` is created when needed. If it is empty, nothing can be locked.
-  FileStore(std::filesystem::path root, uint64_t limit_bytes)
-      : root_(std::move(root)), limit_(limit_bytes) {}
+  /// `root` is created when needed. If it is empty, nothing can be locked. `stop` ends waits for a
+  /// lock.
+  FileStore(std::filesystem::path root, uint64_t limit_bytes, std::stop_token stop = {})
+      : root_(std::move(root)), limit_(limit_bytes), stop_(std::move(stop)) {}
 
   std::filesystem::path PathOf(const std::string& name) const { return root_ / name; }
 
@@ -45,6 +47,7 @@ class FileStore {
  private:
   std::filesystem::path root_;
   uint64_t limit_;
+  std::stop_token stop_;
 };
 
 }  // namespace cupel::os

@@ -6,35 +6,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "os/process.h"
+#include "os/stop.h"
 
 namespace cupel::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum class Ready { kYes, kTimeout, kCancelled };
-
-/// Waits for `events`. Checks for cancellation every 100 ms.
-Ready Await(int fd, short events, Clock::time_point deadline) {
-  for (;;) {
-    if (CancelRequested()) return Ready::kCancelled;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left < 0) return Ready::kTimeout;
-    pollfd item{fd, events, 0};
-    const int count = poll(&item, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 1, 100)));
-    if (count > 0) return Ready::kYes;
-  }
+/// A peer that sends or reads byte by byte does not extend the deadline.
+Status Await(int fd, short events, Clock::time_point deadline, const std::stop_token& stop) {
+  constexpr const char* kWhat = "exchange a message with a child process";
+  if (Clock::now() > deadline) return Fail(ErrorCode::kTimeout, kWhat);
+  return AwaitReady(fd, events, deadline, stop, kWhat);
 }
 
 enum class Transfer { kDone, kClosed, kTimeout, kCancelled };
 
-Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline) {
+Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline,
+                     const std::stop_token& stop) {
   while (size > 0) {
     // Most answers have arrived already, so poll only if this one has not.
     const ssize_t got = recv(fd, to, size, MSG_DONTWAIT);
@@ -44,13 +36,9 @@ Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline) 
       continue;
     }
     if (got == 0 || (errno != EAGAIN && errno != EINTR)) return Transfer::kClosed;
-    switch (Await(fd, POLLIN, deadline)) {
-      case Ready::kYes:
-        break;
-      case Ready::kTimeout:
-        return Transfer::kTimeout;
-      case Ready::kCancelled:
-        return Transfer::kCancelled;
+    if (const auto ready = Await(fd, POLLIN, deadline, stop); !ready) {
+      const bool cancelled = ready.error().code == ErrorCode::kCancelled;
+      return cancelled ? Transfer::kCancelled : Transfer::kTimeout;
     }
   }
   return Transfer::kDone;
@@ -64,7 +52,8 @@ Result<std::optional<std::string>> Ended(Transfer transfer, FrameEnd* end) {
 
 }  // namespace
 
-Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) {
+Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline,
+                  const std::stop_token& stop) {
   if (payload.size() > kMaxFrameBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a message to a child process is too large");
   }
@@ -77,9 +66,9 @@ Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) 
     if (sent > 0) {
       rest.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN || errno == EINTR) {
-      if (Await(fd, POLLOUT, deadline) != Ready::kYes) {
-        return Fail(ErrorCode::kIo, "a child process does not read its messages");
-      }
+      const auto ready = Await(fd, POLLOUT, deadline, stop);
+      if (!ready && ready.error().code == ErrorCode::kCancelled) return ready;
+      if (!ready) return Fail(ErrorCode::kIo, "a child process does not read its messages");
     } else {
       return Fail(ErrorCode::kIo,
                   fmt::format("cannot write to a child process: {}", std::strerror(errno)));
@@ -88,15 +77,17 @@ Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) 
   return {};
 }
 
-Result<std::optional<std::string>> ReadFrame(int fd, Clock::time_point deadline, FrameEnd* end) {
+Result<std::optional<std::string>> ReadFrame(int fd, Clock::time_point deadline, FrameEnd* end,
+                                             const std::stop_token& stop) {
   uint32_t length = 0;
-  const Transfer head = ReadExactly(fd, reinterpret_cast<char*>(&length), sizeof length, deadline);
+  const Transfer head =
+      ReadExactly(fd, reinterpret_cast<char*>(&length), sizeof length, deadline, stop);
   if (head != Transfer::kDone) return Ended(head, end);
   if (length > kMaxFrameBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a child process sent a message that is too large");
   }
   std::string payload(length, '\0');
-  const Transfer body = ReadExactly(fd, payload.data(), payload.size(), deadline);
+  const Transfer body = ReadExactly(fd, payload.data(), payload.size(), deadline, stop);
   if (body != Transfer::kDone) return Ended(body, end);
   return std::optional<std::string>(std::move(payload));
 }

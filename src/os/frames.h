@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -20,13 +21,15 @@ inline constexpr int kChildFd = 3;
 
 enum class FrameEnd { kClosed, kTimeout };
 
-/// kIo if the other side has closed the connection or does not read before the deadline.
-Status WriteFrame(int fd, std::string_view payload, std::chrono::steady_clock::time_point deadline);
+/// kIo if the other side has closed the connection or does not read before the deadline. kCancelled
+/// after a stop request.
+Status WriteFrame(int fd, std::string_view payload, std::chrono::steady_clock::time_point deadline,
+                  const std::stop_token& stop = {});
 
 /// Reads one whole frame. Returns nullopt and sets `*end` if the other side closed the connection
-/// (possibly within a frame) or the deadline passed. Error if the frame is too large or the user
-/// cancelled.
+/// (possibly within a frame) or the deadline passed. Error if the frame is too large. kCancelled
+/// after a stop request.
 Result<std::optional<std::string>> ReadFrame(int fd, std::chrono::steady_clock::time_point deadline,
-                                             FrameEnd* end);
+                                             FrameEnd* end, const std::stop_token& stop = {});
 
 }  // namespace cupel::os

@@ -16,10 +16,10 @@
 #include <cstring>
 #include <utility>
 
-#include "os/cancel.h"
 #include "os/child.h"
 #include "os/sandbox.h"
 #include "os/sandbox_plan.h"
+#include "os/stop.h"
 
 namespace cupel::os {
 namespace {
@@ -187,7 +187,7 @@ std::string ExitStatus::Describe() const {
 }
 
 Result<Process> Process::Spawn(const SpawnOptions& options) {
-  if (CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
+  if (options.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
   Launch launch;
   TRY(Prepare(options, launch));
   ChildPlan& plan = launch.plan;
@@ -229,6 +229,7 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
                 "raise the limit of processes (ulimit -u) or free memory");
   }
   process.pid_ = pid;
+  process.stop_ = options.stop;
   process.pidfd_ = Fd(pidfd);
   process.lifeline_ = std::move(launch.lifeline.write);
   process.status_ = std::move(launch.status.read);
@@ -257,6 +258,7 @@ Process& Process::operator=(Process&& other) noexcept {
     stdin_ = std::move(other.stdin_);
     stdout_ = std::move(other.stdout_);
     stderr_ = std::move(other.stderr_);
+    stop_ = std::move(other.stop_);
     finished_ = other.finished_;
     sandbox_ = std::move(other.sandbox_);
   }
@@ -271,13 +273,14 @@ Result<ExitStatus> Process::Wait(std::optional<std::chrono::milliseconds> deadli
   if (finished_) return *finished_;
   if (pid_ < 0) return Fail(ErrorCode::kInternal, "no process to wait for");
   const auto end = Clock::now() + deadline.value_or(std::chrono::hours(24 * 365));
+  const StopFd stop_fd(stop_);
   for (;;) {
-    if (CancelRequested()) {
+    if (stop_.stop_requested()) {
       Kill();
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd fds[2] = {{status_.get(), POLLIN, 0}, {CancelFd(), POLLIN, 0}};
+    pollfd fds[2] = {{status_.get(), POLLIN, 0}, {stop_fd.get(), POLLIN, 0}};
     const int n = poll(fds, 2, static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30)));
     if (n > 0 && fds[0].revents != 0) {
       Reap();

@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -32,6 +35,8 @@ struct SpawnOptions {
   std::chrono::milliseconds grace{0};
   /// Descriptors the child gets as 3, 4, … in this order. All others are closed.
   std::vector<int> extra_fds;
+  /// After a stop request, Spawn, Wait and Run return kCancelled at once, and the child is killed.
+  std::stop_token stop;
 };
 
 /// This process's environment variables, to pass on to a child.
@@ -63,7 +68,8 @@ class Process {
   pid_t pid() const { return pid_; }
   const SandboxReport& sandbox() const;
 
-  /// Waits until exit or deadline; at the deadline kills and reports timed_out.
+  /// Waits until exit or deadline; at the deadline kills and reports timed_out. After a stop
+  /// request kills and returns kCancelled.
   Result<ExitStatus> Wait(std::optional<std::chrono::milliseconds> deadline);
   void Kill();
   /// Asks the child to end (SIGTERM to its process group) and does not wait.
@@ -75,6 +81,7 @@ class Process {
 
   pid_t pid_ = -1;  // of init (see child.h), the parent of all the child's processes
   Fd pidfd_, lifeline_, status_, stdin_, stdout_, stderr_;
+  std::stop_token stop_;
   std::optional<ExitStatus> finished_;
   std::unique_ptr<SandboxReport> sandbox_;
 };
@@ -88,12 +95,9 @@ struct RunResult {
 };
 
 /// Spawns the child, writes `input` to it, collects its output, waits. Sets the pipe_* options
-/// itself.
+/// itself. `on_error_output`, if given, is called with each new part of RunResult::err.
 Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline,
-                      size_t max_output = 4u << 20, std::string_view input = {});
-
-/// Makes every Wait/Run/read in this process return kCancelled (Ctrl-C). Async-signal-safe.
-void RequestCancel();
-bool CancelRequested();
+                      size_t max_output = 4u << 20, std::string_view input = {},
+                      const std::function<void(std::string_view)>& on_error_output = {});
 
 }  // namespace cupel::os

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <stop_token>
 #include <thread>
 
-#include "os/cancel.h"
+#include "os/stop.h"
 
 namespace cupel::os {
 namespace {
@@ -209,19 +210,55 @@ TEST(Process, ReadAndWriteGiveUpAtTheDeadline) {
             ErrorCode::kTimeout);
 }
 
-TEST(Process, CancelEndsWaitsAtOnce) {
-  // In a separate process, because cancelling cannot be undone.
-  EXPECT_EXIT(
-      {
-        std::thread canceller([] {
-          std::this_thread::sleep_for(milliseconds(100));
-          RequestCancel();
-        });
-        const auto result = os::Run(Shell("sleep 100"), seconds(100));
-        canceller.join();
-        _exit(!result && result.error().code == ErrorCode::kCancelled ? 7 : 1);
-      },
-      testing::ExitedWithCode(7), "");
+TEST(Process, StopRequestEndsWaitsAtOnce) {
+  std::stop_source stop;
+  SpawnOptions options = Shell("sleep 100");
+  options.stop = stop.get_token();
+  const std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    stop.request_stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto result = os::Run(options, seconds(100));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(50));
+  EXPECT_EQ(Process::Spawn(options).error().code, ErrorCode::kCancelled);
+}
+
+TEST(Process, StopRequestEndsOnlyItsOwnWork) {
+  std::stop_source first, second;
+  SpawnOptions options = Shell("read line; echo got $line");
+  options.pipe_stdin = options.pipe_stdout = true;
+  options.stop = first.get_token();
+  auto stopped = Process::Spawn(options);
+  options.stop = second.get_token();
+  auto other = Process::Spawn(options);
+  ASSERT_TRUE(stopped && other);
+  first.request_stop();
+  char buffer[64];
+  EXPECT_EQ(
+      ReadSome(stopped->stdout_pipe().get(), buffer, seconds(10), first.get_token()).error().code,
+      ErrorCode::kCancelled);
+  EXPECT_EQ(stopped->Wait(seconds(10)).error().code, ErrorCode::kCancelled);
+
+  ASSERT_TRUE(WriteAll(other->stdin_pipe().get(), "it\n", seconds(10), second.get_token()));
+  EXPECT_EQ(other->Wait(seconds(10))->Describe(), "exit status 0");
+  const auto n = ReadSome(other->stdout_pipe().get(), buffer, seconds(10), second.get_token());
+  ASSERT_TRUE(n);
+  EXPECT_EQ(std::string(buffer, *n), "got it\n");
+}
+
+TEST(StopFd, IsReadableAfterTheRequest) {
+  EXPECT_EQ(StopFd({}).get(), -1);
+  std::stop_source stop;
+  const StopFd before(stop.get_token());
+  pollfd wait{before.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&wait, 1, 0), 0);
+  stop.request_stop();
+  const StopFd after(stop.get_token());
+  pollfd both[2] = {wait, {after.get(), POLLIN, 0}};
+  EXPECT_EQ(poll(both, 2, 0), 2);
 }
 
 TEST(Process, TerminateLetsTheChildCleanUp) {

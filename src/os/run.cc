@@ -9,18 +9,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "os/cancel.h"
 #include "os/process.h"
-#include "os/run_until.h"
 #include "os/sandbox.h"
 #include "os/sigpipe.h"
+#include "os/stop.h"
 
 namespace cupel::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kStopLatencyMs = 50;
 
 int MillisecondsUntil(Clock::time_point end) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -48,22 +45,21 @@ void Feed(Fd& pipe, std::string_view& input) {
   if (broken || input.empty()) pipe.Close();
 }
 
-/// Transfers input and output until the outputs end, the time is up or the user cancels.
+/// Transfers input and output until the outputs end, the time is up or a stop is requested.
 Status Transfer(Process& process, Clock::time_point end, size_t max_output, std::string_view input,
-                const std::atomic<bool>* stop,
+                const std::stop_token& stop,
                 const std::function<void(std::string_view)>& on_error_output, RunResult& result) {
+  const StopFd stop_fd(stop);
   Fd &in = process.stdin_pipe(), &out = process.stdout_pipe(), &err = process.stderr_pipe();
   if (in) fcntl(in.get(), F_SETFL, O_NONBLOCK);
   if (in && input.empty()) in.Close();
   while (out || err) {
-    if (CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
-    if (stop != nullptr && *stop) return {};
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     pollfd fds[4] = {{in.get(), POLLOUT, 0},
                      {out.get(), POLLIN, 0},
                      {err.get(), POLLIN, 0},
-                     {CancelFd(), POLLIN, 0}};
-    const int left = MillisecondsUntil(end);
-    const int n = poll(fds, 4, stop != nullptr ? std::min(left, kStopLatencyMs) : left);
+                     {stop_fd.get(), POLLIN, 0}};
+    const int n = poll(fds, 4, MillisecondsUntil(end));
     if (n < 0 && errno != EINTR) {
       return Fail(ErrorCode::kIo, fmt::format("cannot wait for a child: {}", std::strerror(errno)));
     }
@@ -82,9 +78,11 @@ Status Transfer(Process& process, Clock::time_point end, size_t max_output, std:
   return {};
 }
 
-Result<RunResult> RunToEnd(SpawnOptions options, std::chrono::milliseconds deadline,
-                           size_t max_output, std::string_view input, const std::atomic<bool>* stop,
-                           const std::function<void(std::string_view)>& on_error_output) {
+}  // namespace
+
+Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
+                      std::string_view input,
+                      const std::function<void(std::string_view)>& on_error_output) {
   const auto start = Clock::now();
   const auto end = start + deadline;
   options.pipe_stdout = true;
@@ -97,32 +95,15 @@ Result<RunResult> RunToEnd(SpawnOptions options, std::chrono::milliseconds deadl
   }
   {
     const SigpipeGuard guard;  // a child that closes its stdin early must not kill this process
-    TRY(Transfer(process, end, max_output, input, stop, on_error_output, result));
+    TRY(Transfer(process, end, max_output, input, options.stop, on_error_output, result));
   }
-  const bool stopped = stop != nullptr && *stop;
-  const auto left = stopped
-                        ? std::chrono::milliseconds(0)
-                        : std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
   TRY_ASSIGN(result.status, process.Wait(std::max(left, std::chrono::milliseconds(0))));
   if (result.status.timed_out) {
     result.status.seconds = std::chrono::duration<double>(deadline).count();
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
-}
-
-}  // namespace
-
-Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
-                      std::string_view input) {
-  return RunToEnd(std::move(options), deadline, max_output, input, nullptr, {});
-}
-
-Result<RunResult> RunUntil(const std::atomic<bool>& stop, SpawnOptions options,
-                           std::chrono::milliseconds deadline, size_t max_output,
-                           std::string_view input,
-                           const std::function<void(std::string_view)>& on_error_output) {
-  return RunToEnd(std::move(options), deadline, max_output, input, &stop, on_error_output);
 }
 
 }  // namespace cupel::os

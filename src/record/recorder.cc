@@ -162,13 +162,14 @@ Status Recorder::Impl::StartChild() {
   spawn.argv = {options.program.string(), "recorder"};
   spawn.confinement = &confinement;
   spawn.extra_fds = {theirs.get()};
+  spawn.stop = options.stop;
   // Recheck() compares a process with an environment and one without.
   if (++children % 2 == 1) spawn.env = UsualEnvironment();
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   sandbox = process.sandbox();
   child.emplace(Child{std::move(process), std::move(ours)});
   seen.clear();
-  return os::WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
+  return os::WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline, options.stop);
 }
 
 /// The child no longer answers. Returns the reason.
@@ -197,7 +198,7 @@ Refusal Recorder::Impl::ExplainEnd(os::FrameEnd end) {
 
 Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
   os::FrameEnd end{};
-  auto frame = os::ReadFrame(child->channel.get(), deadline, &end);
+  auto frame = os::ReadFrame(child->channel.get(), deadline, &end, options.stop);
   if (!frame) {
     child.reset();
     if (frame.error().code == ErrorCode::kCancelled) return tl::unexpected<Error>(frame.error());
@@ -226,9 +227,12 @@ Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point d
     if (std::holds_alternative<Refusal>(answer)) return answer;
     (*child).*state = true;
   }
-  if (const auto status = os::WriteFrame(child->channel.get(), frame, deadline); !status) {
-    return ExplainEnd(os::FrameEnd::kClosed);
+  const auto status = os::WriteFrame(child->channel.get(), frame, deadline, options.stop);
+  if (!status && status.error().code == ErrorCode::kCancelled) {
+    child.reset();
+    return tl::unexpected<Error>(status.error());
   }
+  if (!status) return ExplainEnd(os::FrameEnd::kClosed);
   return ReadAnswer(deadline);
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,7 @@ struct Options {
   bool allow_weak_sandbox = false;           // os::Confinement::allow_weak
   int recordings = 256;                      // at least; a random number is added
   uint64_t seed = 0;                         // of fake addresses
+  std::stop_token stop;                      // calls then return kCancelled
 };
 
 /// Records one candidate in a child process. A crash or refusal ends the child; later calls start a

@@ -62,13 +62,15 @@ Link::Link(os::Process process)
 }
 
 Result<std::unique_ptr<Link>> Link::Start(const std::vector<std::string>& argv,
-                                          std::chrono::milliseconds grace) {
+                                          std::chrono::milliseconds grace,
+                                          const std::stop_token& stop) {
   os::SpawnOptions options;
   options.argv = argv;
   options.env = os::CurrentEnvironment();
   options.pipe_stdin = options.pipe_stdout = options.pipe_stderr = true;
   // A launcher that is killed at once leaves its job running.
   options.grace = grace;
+  options.stop = stop;
   TRY_ASSIGN(os::Process process, os::Process::Spawn(options));
   return std::unique_ptr<Link>(new Link(std::move(process)));
 }

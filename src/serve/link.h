@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct Arrivals {
 class Link {
  public:
   /// `grace`: time between SIGTERM and SIGKILL; it also applies if this process itself is killed.
+  /// After a stop request, Kill() does not wait.
   static Result<std::unique_ptr<Link>> Start(const std::vector<std::string>& argv,
-                                             std::chrono::milliseconds grace);
+                                             std::chrono::milliseconds grace,
+                                             const std::stop_token& stop);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   /// Kills the worker if it still runs.

@@ -38,7 +38,7 @@ void McpServer::Call::Show(std::string_view message, double done, std::optional<
   if (total) params["total"] = std::max(*total, shown);
   params["message"] = message;
   const std::lock_guard lock(server.mutex_);
-  if (!is_stopped) server.Send(RpcNotification("notifications/progress", std::move(params)));
+  if (!is_stopped()) server.Send(RpcNotification("notifications/progress", std::move(params)));
 }
 
 void McpServer::CallTool(Request& request) {
@@ -95,8 +95,8 @@ bool McpServer::AwaitTurn(Call& call) {
     call.Show("waiting for another call to end", 0, {});
     lock.lock();
   }
-  changed_.wait(lock, [&] { return call.is_stopped || is_free(); });
-  if (call.is_stopped) return false;
+  changed_.wait(lock, [&] { return call.is_stopped() || is_free(); });
+  if (call.is_stopped()) return false;
   ++heavy_;
   return true;
 }
@@ -111,7 +111,7 @@ void McpServer::Run(Call& call) {
   {
     const std::lock_guard lock(mutex_);
     if (call.tool.is_heavy && has_turn) --heavy_;
-    Deliver(call.is_stopped ? Json() : RpcResponse(call.request.id, std::move(result)),
+    Deliver(call.is_stopped() ? Json() : RpcResponse(call.request.id, std::move(result)),
             call.request.batch);
     call.is_done = true;
   }
@@ -125,7 +125,7 @@ void McpServer::Cancel(const Json& params) {
     const std::lock_guard lock(mutex_);
     const auto call = calls_.find(DumpJson(*id));
     if (call == calls_.end()) return;  // already answered, or unknown
-    call->second->is_stopped = true;
+    call->second->stop_source.request_stop();
   }
   changed_.notify_all();
 }

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +19,8 @@ namespace cupel::serve {
 class McpCall {
  public:
   virtual ~McpCall() = default;
-  /// Set when the call is cancelled. The tool must stop; its answer is dropped.
-  virtual const std::atomic<bool>& stop() const = 0;
+  /// Stopped when the call is cancelled. The tool must end; its answer is dropped.
+  virtual std::stop_token stop() const = 0;
   /// Reports progress to the client, if the client asked for it.
   virtual void Show(std::string_view message, double done, std::optional<double> total) = 0;
 };

@@ -17,7 +17,7 @@ McpServer::McpServer(McpOffer offer, std::function<void(const std::string& line)
 McpServer::~McpServer() {
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, call] : calls_) call->is_stopped = true;
+    for (const auto& [id, call] : calls_) call->stop_source.request_stop();
   }
   changed_.notify_all();
   Wait();

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <stop_token>
 #include <thread>
 
 #include "serve/mcp_server.h"
@@ -27,7 +27,8 @@ struct McpServer::Request {
 /// A tool call, which runs in its own thread.
 struct McpServer::Call final : McpCall {
   Call(McpServer& its_server, Request its_request, const McpTool& its_tool, Json its_arguments);
-  const std::atomic<bool>& stop() const override { return is_stopped; }
+  std::stop_token stop() const override { return stop_source.get_token(); }
+  bool is_stopped() const { return stop_source.stop_requested(); }
   void Show(std::string_view message, double done, std::optional<double> total) override;
 
   McpServer& server;
@@ -36,7 +37,7 @@ struct McpServer::Call final : McpCall {
   const Json arguments;
   Json token;  // null: the client did not ask for progress
   double shown = 0;
-  std::atomic<bool> is_stopped = false;
+  std::stop_source stop_source;
   bool is_done = false;  // guarded by the server's mutex
   std::thread thread;
 };

@@ -25,7 +25,7 @@ struct Gate {
     call.Show("half way", 1, 2);
     call.Show("still half way", 1, 2);
     most_inside = std::max(most_inside.load(), ++inside);
-    while (!is_open && !call.stop()) std::this_thread::yield();
+    while (!is_open && !call.stop().stop_requested()) std::this_thread::yield();
     --inside;
     return {"passed", Json{{"n", 1}}, false};
   }

@@ -8,11 +8,11 @@
 
 namespace cupel::serve {
 
-Status ServeMcp(McpServer& server, int in) {
+Status ServeMcp(McpServer& server, int in, const std::stop_token& stop) {
   os::Lines lines(kLongestMcpLine);
   std::string buffer(1u << 16, '\0');
   for (;;) {
-    const auto n = os::ReadSome(in, buffer);
+    const auto n = os::ReadSome(in, buffer, {}, stop);
     if (!n && n.error().code == ErrorCode::kCancelled) return {};
     if (!n) return tl::unexpected<Error>(n.error());
     if (*n == 0) return {};

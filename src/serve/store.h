@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -16,8 +17,10 @@ namespace cupel::serve {
 
 class CaseStore {
  public:
-  explicit CaseStore(std::filesystem::path folder, uint64_t limit_bytes = uint64_t{8} << 30)
-      : files_(std::move(folder), limit_bytes) {}
+  /// `stop` ends waits for other processes.
+  explicit CaseStore(std::filesystem::path folder, std::stop_token stop = {},
+                     uint64_t limit_bytes = uint64_t{8} << 30)
+      : files_(std::move(folder), limit_bytes, std::move(stop)) {}
 
   /// Returns at least one byte, from `offset` on.
   using FetchPart = std::function<Result<std::string>(int64_t offset)>;

@@ -82,7 +82,7 @@ TEST_F(StoreTest, RejectsEmptyOrTooLongPart) {
 }
 
 TEST_F(StoreTest, RemovesLeastRecentlyUsedFiles) {
-  CaseStore store(folder_.path(), 6000);
+  CaseStore store(folder_.path(), {}, 6000);
   std::vector<std::string> hashes;
   for (int i = 0; i < 4; ++i) {
     content_[0] = static_cast<char>('a' + i);

@@ -10,7 +10,6 @@
 
 #include "os/fd.h"
 #include "os/lines.h"
-#include "os/process.h"
 
 namespace cupel::serve {
 
@@ -25,14 +24,14 @@ WireEnd::~WireEnd() {
     is_ending_ = is_over_ = true;
   }
   changed_.notify_all();
-  os::RequestCancel();  // wakes the reader
+  stop_.request_stop();  // wakes the reader
   reader_.join();
   heartbeat_thread_.join();
 }
 
 Status WireEnd::Write(const std::string& line) {
   const std::lock_guard lock(writing_);
-  return os::WriteAll(options_.out, line);
+  return os::WriteAll(options_.out, line, {}, stop());
 }
 
 Status WireEnd::Send(const FromWorker& message) { return Write(LineOf(message) + "\n"); }
@@ -60,7 +59,7 @@ bool WireEnd::is_over() {
   return is_over_;
 }
 
-/// Cancels the current work. If it does not stop, SendHeartbeats ends the process; its children end
+/// Stops the current work. If it does not stop, SendHeartbeats ends the process; its children end
 /// with it.
 void WireEnd::Close(const std::string& why) {
   {
@@ -70,14 +69,14 @@ void WireEnd::Close(const std::string& why) {
   }
   changed_.notify_all();
   if (!why.empty()) std::fprintf(stderr, "cupel worker: %s\n", why.c_str());
-  os::RequestCancel();
+  stop_.request_stop();
 }
 
 void WireEnd::Read() {
   os::Lines lines(kLongestLine);
   std::string buffer(1u << 16, '\0');
   for (;;) {
-    const auto n = os::ReadSome(options_.in, buffer, options_.silence);
+    const auto n = os::ReadSome(options_.in, buffer, options_.silence, stop());
     if (!n) {
       return Close(n.error().code == ErrorCode::kCancelled ? "" : n.error().message);
     }

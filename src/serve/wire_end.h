@@ -1,13 +1,15 @@
 // The worker's side of the connection. One thread reads the coordinator's messages, another sends
 // heartbeats, and the judging thread sends and receives. When the coordinator ends or says bye, the
-// whole process is asked to end, and killed if it does not.
+// worker's current work is stopped. If it does not stop, the process is killed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -24,6 +26,7 @@ struct WireOptions {
   std::chrono::milliseconds silence{600'000};
   /// Time from the end of the coordinator until this process is ended by force.
   std::chrono::milliseconds grace{5'000};
+  std::stop_token stop = {};  // ends the connection
 };
 
 class WireEnd {
@@ -41,6 +44,8 @@ class WireEnd {
   void Show(Alive alive);
   /// True if the coordinator said bye or has ended, so that this worker ends without an error.
   bool is_over();
+  /// Stopped when the connection ends: the token for the worker's work.
+  std::stop_token stop() const { return stop_.get_token(); }
 
  private:
   void Read();
@@ -49,6 +54,9 @@ class WireEnd {
   Status Write(const std::string& line);
 
   WireOptions options_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> pass_on_{options_.stop,
+                                                     [this] { stop_.request_stop(); }};
   std::mutex writing_, mutex_;
   std::condition_variable changed_;
   std::deque<ToWorker> received_;

@@ -88,7 +88,7 @@ Status Work(WireEnd& wire, const OpenJudge& open) {
 
 Status RunWorker(const Hello& hello, const WireOptions& streams, const OpenJudge& open) {
   // The leading newline ends an incomplete line of a login shell.
-  TRY(os::WriteAll(streams.out, "\n" + LineOf(hello) + "\n"));
+  TRY(os::WriteAll(streams.out, "\n" + LineOf(hello) + "\n", {}, streams.stop));
   WireEnd wire(streams);
   Status status = Work(wire, open);
   if (status || wire.is_over()) return {};

@@ -11,9 +11,8 @@
 
 #include "base/lanes.h"
 #include "gpu/driver.h"
-#include "os/cancel.h"
 #include "os/folders.h"
-#include "os/process.h"
+#include "os/stop.h"
 #include "report/bench_parts.h"
 #include "serve/command.h"
 #include "serve/identity.h"
@@ -101,7 +100,7 @@ std::set<size_t> WorkerPool::Impl::Usable() const {
 
 void WorkerPool::Impl::Begin(WorkerSlot& slot) {
   if (slot.link || slot.is_given_up || Clock::now() < slot.begin_at) return;
-  auto link = Link::Start(slot.argv, std::min(options.stop_timeout, kGrace));
+  auto link = Link::Start(slot.argv, std::min(options.stop_timeout, kGrace), options.stop);
   if (!link) {
     if (link.error().code != ErrorCode::kCancelled) Lost(slot, link.error().ToString());
     return;
@@ -113,7 +112,8 @@ void WorkerPool::Impl::Begin(WorkerSlot& slot) {
 }
 
 void WorkerPool::Impl::Wait(Clock::duration longest) {
-  std::vector<pollfd> fds{{os::CancelFd(), POLLIN, 0}, {case_server.fd(), POLLIN, 0}};
+  const os::StopFd stop(options.stop);
+  std::vector<pollfd> fds{{stop.get(), POLLIN, 0}, {case_server.fd(), POLLIN, 0}};
   for (const auto& slot : slots) {
     if (!slot->link) continue;
     fds.push_back({slot->link->read_fd(), POLLIN, 0});
@@ -211,7 +211,9 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::Start(WorkerPoolOptions options)
 }
 
 WorkerPool::~WorkerPool() {
-  for (const auto& slot : impl_->slots) impl_->Dismiss(*slot, !os::CancelRequested());
+  for (const auto& slot : impl_->slots) {
+    impl_->Dismiss(*slot, !impl_->options.stop.stop_requested());
+  }
   while (!impl_->stopping.empty()) {
     impl_->StopWorkers();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -234,7 +236,7 @@ Status WorkerPool::Run(std::span<const Item> items, const Listener& listener) {
   }
   Status status;
   while (!pool.schedule->IsDone()) {
-    if (os::CancelRequested()) {
+    if (pool.options.stop.stop_requested()) {
       status = Fail(ErrorCode::kCancelled, "interrupted");
       break;
     }

@@ -9,9 +9,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "base/events.h"
 #include "base/result.h"
 #include "oracle/oracle.h"
 #include "serve/item.h"
@@ -44,9 +46,10 @@ struct WorkerPoolOptions {
   /// Makes the oracle that computes cases for workers without PyTorch. Called on the first request.
   /// Empty: this machine's PyTorch.
   std::function<Result<std::unique_ptr<oracle::Oracle>>()> make_oracle;
-  /// Receives messages for the user, one line each: a worker's standard error, why a worker was
-  /// replaced. Called on the thread of Run and of the destructor. Empty: messages are dropped.
-  std::function<void(const std::string&)> note;
+  /// Receives what the workers are doing, and remarks: a worker's standard error, why a worker was
+  /// replaced. Called on the thread of Run and of the destructor. Null: dropped.
+  Events* events = nullptr;
+  std::stop_token stop;  // Run then ends with kCancelled
 
   int most_attempts = 3;                       // at an item, or at timing it at one setting
   int most_failed_starts = 4;                  // of a worker in a row, with growing pauses between
@@ -67,8 +70,6 @@ struct Listener {
   std::function<void(const std::string& item)> withdrawn;
   /// A worker has timed the item at one setting.
   std::function<void(const std::string& item, const Timed&)> timed;
-  /// What a worker is doing now.
-  std::function<void(size_t worker, const std::string& what)> progress;
 };
 
 /// Not thread-safe.

@@ -24,13 +24,15 @@ namespace cupel::serve {
 struct WorkerPool::Impl {
   explicit Impl(WorkerPoolOptions given)
       : options(std::move(given)),
-        case_server(options.make_oracle ? options.make_oracle : [python = options.setup.python] {
-          return oracle::OpenInstalled(python, [](const std::string&) {});
-        }) {}
+        case_server(options.make_oracle
+                        ? options.make_oracle
+                        : [python = options.setup.python, stop = options.stop] {
+                            return oracle::OpenInstalled(python, stop, [](const std::string&) {});
+                          }) {}
 
   Status AddSlots();
   void Note(const std::string& line) {
-    if (options.note) options.note(line);
+    if (options.events != nullptr) options.events->Note(line);
   }
   std::set<size_t> Usable() const;
   bool AllGivenUp() const { return Usable().empty(); }

@@ -60,12 +60,10 @@ void WorkerPool::Impl::TakeMessage(WorkerSlot& slot, FromWorker& message) {
     slot.is_given_up = failed->error.code == ErrorCode::kInternal || !IsMachineError(failed->error);
     Lost(slot, failed->error.ToString());
   } else if (const auto* alive = std::get_if<Alive>(&message)) {
-    if (listener != nullptr && listener->progress && alive->ticket == slot.ticket && slot.item) {
-      const std::string& id = items[*slot.item].id;
-      listener->progress(slot.index, alive->total > 0
-                                         ? fmt::format("{}: {} ({} of {})", id, alive->stage,
-                                                       alive->done, alive->total)
-                                         : fmt::format("{}: {}", id, alive->stage));
+    if (options.events != nullptr && alive->ticket == slot.ticket && slot.item) {
+      std::string stage = fmt::format("{}: {}: {}", slot.index, items[*slot.item].id, alive->stage);
+      if (alive->total > 0) stage += fmt::format(" ({} of {})", alive->done, alive->total);
+      options.events->Show({std::move(stage)});
     }
   } else if (auto* finished = std::get_if<Done>(&message)) {
     TakeDone(slot, *finished);

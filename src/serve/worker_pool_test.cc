@@ -30,7 +30,7 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-class WorkerPoolTest : public ::testing::Test {
+class WorkerPoolTest : public ::testing::Test, private Events {
  protected:
   WorkerPoolTest() : folder_(*os::TempDir::Create()) {
     ::setenv("CUPEL_HOME", CUPEL_SOURCE_DIR, 1);
@@ -39,8 +39,10 @@ class WorkerPoolTest : public ::testing::Test {
     options_.workers = 2;
     options_.first_pause = milliseconds(10);
     options_.stop_timeout = milliseconds(500);
-    options_.note = [this](const std::string& line) { notes_.push_back(line); };
+    options_.events = this;
   }
+
+  void Note(std::string_view line) override { notes_.emplace_back(line); }
 
   void Add(const std::string& text) {
     Item item;

@@ -39,7 +39,7 @@ void WriteFd(int fd, std::string_view text) {
 
 }  // namespace
 
-Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
+ProgressLine::ProgressLine(ProgressOptions options) : options_(std::move(options)) {
   const int fd = options_.fd;
   terminal_ = options_.terminal ? *options_.terminal : IsTerminal(fd);
   if (!options_.now) options_.now = [] { return Clock::now(); };
@@ -47,16 +47,16 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (!options_.columns) options_.columns = [fd] { return Columns(fd); };
 }
 
-Progress::Progress(bool quiet)
-    : Progress([quiet] {
+ProgressLine::ProgressLine(bool quiet)
+    : ProgressLine([quiet] {
         ProgressOptions options;
         options.quiet = quiet;
         return options;
       }()) {}
 
-Progress::~Progress() { Finish(); }
+ProgressLine::~ProgressLine() { Finish(); }
 
-void Progress::Update(const ProgressState& state) {
+void ProgressLine::Update(const Progress& state) {
   if (options_.quiet) return;
   const Clock::time_point now = options_.now();
   if (!begun_) {
@@ -76,31 +76,31 @@ void Progress::Update(const ProgressState& state) {
   }
 }
 
-void Progress::Note(std::string_view line) {
+void ProgressLine::Note(std::string_view line) {
   if (options_.quiet) return;
   Erase();
   options_.write(Printable(line) + "\n");
   last_.reset();
 }
 
-void Progress::Finish() {
+void ProgressLine::Finish() {
   Erase();
   begun_ = false;
   last_.reset();
   plain_.clear();
 }
 
-void Progress::Draw(const std::string& line) {
+void ProgressLine::Draw(const std::string& line) {
   options_.write("\r" + line + "\x1b[K");
   drawn_ = true;
 }
 
-void Progress::Erase() {
+void ProgressLine::Erase() {
   if (drawn_) options_.write("\r\x1b[K");
   drawn_ = false;
 }
 
-std::string Progress::Compose(const ProgressState& state, Clock::time_point now) const {
+std::string ProgressLine::Compose(const Progress& state, Clock::time_point now) const {
   std::string line;
   const auto add = [&](const std::string& part) {
     if (part.empty()) return;
@@ -113,7 +113,7 @@ std::string Progress::Compose(const ProgressState& state, Clock::time_point now)
   } else if (state.done > 0) {
     add(fmt::format("{}{}", state.done, unit));
   }
-  add(Printable(state.best));
+  add(Printable(state.result));
   const double seconds = std::chrono::duration<double>(now - started_).count();
   const int64_t made = state.done - first_done_;
   if (state.left) {
@@ -126,7 +126,7 @@ std::string Progress::Compose(const ProgressState& state, Clock::time_point now)
   } else if (seconds >= 1) {
     add(Duration(seconds));
   }
-  add(Printable(state.activity));
+  add(Printable(state.stage));
   return line;
 }
 

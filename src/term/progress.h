@@ -5,25 +5,16 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/events.h"
+
 namespace cupel::term {
 
-/// The current progress.
-struct ProgressState {
-  std::string activity;  // "judging multi-3"
-  int64_t done = 0;
-  std::optional<int64_t> total;  // none: the total and the time left are not shown
-  std::string unit;              // "candidates", "trials"
-  std::string best;              // "best 11.2 us (estimate), 1.8x"; may be empty
-  std::optional<double> left;    // seconds; none: extrapolated from the mean speed
-};
-
-/// The environment of a Progress, replaceable in tests. The defaults use the real clock and
+/// The environment of a ProgressLine, replaceable in tests. The defaults use the real clock and
 /// terminal.
 struct ProgressOptions {
   bool quiet = false;
@@ -37,17 +28,17 @@ struct ProgressOptions {
 };
 
 /// Not thread-safe. The destructor calls Finish.
-class Progress {
+class ProgressLine {
  public:
-  explicit Progress(ProgressOptions options);
+  explicit ProgressLine(ProgressOptions options);
   /// With the default environment.
-  explicit Progress(bool quiet);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  explicit ProgressLine(bool quiet);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
   /// Cheap: only draws if enough time has passed.
-  void Update(const ProgressState& state);
+  void Update(const Progress& state);
   /// Prints a permanent line ("new best: …") above the progress line. Prints nothing if quiet.
   void Note(std::string_view line);
   /// Removes the progress line. Later updates print a new line.
@@ -57,7 +48,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   void Draw(const std::string& line);
   void Erase();
-  std::string Compose(const ProgressState& state, Clock::time_point now) const;
+  std::string Compose(const Progress& state, Clock::time_point now) const;
 
   ProgressOptions options_;
   bool terminal_ = false;

@@ -66,7 +66,7 @@ class ProgressTest : public testing::Test {
     options.columns = [this] { return columns_; };
     return options;
   }
-  ProgressState At(int64_t done) {
+  Progress At(int64_t done) {
     return {"judging multi-3", done, 100, "trials", "best 11.2 us", std::nullopt};
   }
 
@@ -77,7 +77,7 @@ class ProgressTest : public testing::Test {
 
 TEST_F(ProgressTest, RedrawsInPlaceAndErases) {
   {
-    Progress progress(Options(true));
+    ProgressLine progress(Options(true));
     progress.Update(At(0));
     now_ += 10s;
     progress.Update(At(10));
@@ -89,20 +89,20 @@ TEST_F(ProgressTest, RedrawsInPlaceAndErases) {
 }
 
 TEST_F(ProgressTest, RedrawsAtMostTenTimesASecond) {
-  Progress progress(Options(true));
+  ProgressLine progress(Options(true));
   for (int i = 0; i < 1000; ++i, now_ += 1ms) progress.Update(At(i));
   EXPECT_EQ(writes_, 10);
 }
 
 TEST_F(ProgressTest, NeverReachesTheLastColumn) {
   columns_ = 20;
-  Progress progress(Options(true));
+  ProgressLine progress(Options(true));
   progress.Update(At(5));
   EXPECT_THAT(out_, HasSubstr("\r5/100 trials · bes…\x1b[K"));
 }
 
 TEST_F(ProgressTest, ResumedWorkDoesNotCountForTheSpeed) {
-  Progress progress(Options(true));
+  ProgressLine progress(Options(true));
   progress.Update(At(50));
   now_ += 10s;
   progress.Update(At(60));
@@ -110,7 +110,7 @@ TEST_F(ProgressTest, ResumedWorkDoesNotCountForTheSpeed) {
 }
 
 TEST_F(ProgressTest, NotesStayAboveTheLine) {
-  Progress progress(Options(true));
+  ProgressLine progress(Options(true));
   progress.Update(At(1));
   progress.Note("new best\x1b[31m");
   progress.Update(At(1));
@@ -119,7 +119,7 @@ TEST_F(ProgressTest, NotesStayAboveTheLine) {
 
 TEST_F(ProgressTest, PrintsPlainLinesWithoutATerminal) {
   {
-    Progress progress(Options(false));
+    ProgressLine progress(Options(false));
     for (int i = 0; i < 110; ++i, now_ += 100ms) progress.Update(At(i));
   }
   EXPECT_EQ(writes_, 3);  // 0, 5 and 10 s
@@ -131,7 +131,7 @@ TEST_F(ProgressTest, QuietPrintsNothing) {
   ProgressOptions options = Options(true);
   options.quiet = true;
   {
-    Progress progress(options);
+    ProgressLine progress(options);
     progress.Update(At(1));
     progress.Note("new best");
   }

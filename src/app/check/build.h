@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "app/events.h"
 #include "app/options.h"
+#include "base/events.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "build/build.h"

@@ -9,7 +9,7 @@ namespace cupel::app {
 Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
-  events.Show(assay::Progress{"building", 0, 0});
+  events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
                             options.compile, events));

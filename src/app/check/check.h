@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/assay.h"
+#include "base/events.h"
 #include "base/result.h"
 
 namespace cupel::app {

@@ -157,7 +157,7 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
   TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
   TRY_ASSIGN(auto session, Session::Create(common, compile, events));
-  events.Show(assay::Progress{"building", 0, 0});
+  events.Show(Progress{"building"});
   TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
   candidate.path = subject.kernel;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));

@@ -273,18 +273,20 @@ Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
              OpenCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
                            options.compile, events));
   TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
-  const auto show = [&](const std::string& stage) { events.Show(assay::Progress{stage, 0, 0}); };
+  const auto show = [&](const std::string& stage) { events.Show(Progress{stage}); };
   Common common = options.common;
   common.device = "emu";  // the session is only for the oracle: no engine executes anything here
   TRY_ASSIGN(auto session, Session::Create(common, options.compile, events));
   // This engine executes nothing. It reserves the GPU while the children measure times.
   gpu::EngineOptions reserve;
   reserve.ordinal = ordinal;
+  reserve.stop = options.common.stop;
   TRY_ASSIGN(const auto cache, os::CacheDir());
   reserve.locks = cache / "gpu";
   TRY_ASSIGN(const auto gpu, gpu::MakeGpuEngine(reserve));
   show("starting PyTorch");
-  TRY_ASSIGN(ConfirmChildren children, ConfirmChildren::Create(options.common.python, ordinal));
+  TRY_ASSIGN(ConfirmChildren children,
+             ConfirmChildren::Create(options.common.python, ordinal, options.common.stop));
   TRY(children.RequireCuda());
   children.AllowWeak(options.unsandboxed || options.compile.allow_weak_sandbox);
   TRY(children.FindConfinement(options.unsandboxed));

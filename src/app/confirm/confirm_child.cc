@@ -74,11 +74,13 @@ const char* Describe(SandboxLevel sandbox_level) {
   return "";
 }
 
-Result<ConfirmChildren> ConfirmChildren::Create(const std::string& python, int ordinal) {
+Result<ConfirmChildren> ConfirmChildren::Create(const std::string& python, int ordinal,
+                                                const std::stop_token& stop) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   ConfirmChildren children;
-  TRY_ASSIGN(children.python_, oracle::FindPython(python, cache / "pythons.json"));
+  TRY_ASSIGN(children.python_, oracle::FindPython(python, cache / "pythons.json", stop));
+  children.stop_ = stop;
   children.script_ = data / "src" / "oracle" / "py" / "confirm.py";
   children.ordinal_ = ordinal;
   TRY_ASSIGN(ChildReply reply,
@@ -117,7 +119,7 @@ os::Confinement ConfirmChildren::Confine(SandboxLevel level, bool gpu) const {
   }
   AddPaths(look_, "paths", confinement.readable);
   AddPaths(look_, "programs", confinement.readable);
-  if (const auto toolkit = build::FindToolkit()) confinement.readable.push_back(toolkit->root);
+  if (const auto toolkit = build::FindToolkit(stop_)) confinement.readable.push_back(toolkit->root);
   confinement.readable.emplace_back(python_.program);
   confinement.readable.push_back(script_);
   if (level == SandboxLevel::kWide) {
@@ -147,7 +149,7 @@ Result<ChildReply> ConfirmChildren::Run(const std::string& mode, const Json& req
   if (confinement != nullptr) {
     const auto ours = os::CurrentEnvironment();
     std::string path = Variable(ours, "PATH");
-    if (const auto toolkit = build::FindToolkit()) {
+    if (const auto toolkit = build::FindToolkit(stop_)) {
       path = toolkit->nvcc.parent_path().string() + ":" + path;
       spawn.env = {{"CUDA_HOME", toolkit->root.string()}};
     } else {
@@ -169,6 +171,7 @@ Result<ChildReply> ConfirmChildren::Run(const std::string& mode, const Json& req
     spawn.env["TORCH_CUDA_ARCH_LIST"] = request["arch_list"].get<std::string>();
   }
   spawn.directory = home;
+  spawn.stop = stop_;
   spawn.confinement = confinement;
   spawn.merge_stderr = true;
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), deadline));

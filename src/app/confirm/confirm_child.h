@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct ChildReply {
 
 class ConfirmChildren {
  public:
-  /// Finds out which Python and PyTorch to use. This starts PyTorch once.
-  static Result<ConfirmChildren> Create(const std::string& python, int ordinal);
+  /// Finds out which Python and PyTorch to use. This starts PyTorch once. `stop` ends all children.
+  static Result<ConfirmChildren> Create(const std::string& python, int ordinal,
+                                        const std::stop_token& stop = {});
 
   /// Fails with kEnvironment if this PyTorch is built without CUDA.
   Status RequireCuda() const;
@@ -71,6 +73,7 @@ class ConfirmChildren {
   std::filesystem::path script_;
   Json look_;
   int ordinal_ = 0;
+  std::stop_token stop_;
   SandboxLevel sandbox_level_ = SandboxLevel::kFull;
   bool allow_weak_ = false;
   std::vector<std::string> missing_;  // protections of this level that the system does not provide

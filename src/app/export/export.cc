@@ -89,7 +89,8 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
   Side side;
   Compile compile = options.compile;
   TRY_ASSIGN(side.file, OpenCandidate(kernel, &task, direction, options.common, compile, events));
-  TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, side.file, compile));
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(kernel, side.file, options.common, compile));
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.direction = direction;
   question.shadows = true;
@@ -144,7 +145,8 @@ Json Specification(const task::Task& task, task::Direction direction, const Side
 Result<std::string> Write(const Json& specification, const ExportOptions& options) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
-  TRY_ASSIGN(const auto python, oracle::FindPython(options.common.python, cache / "pythons.json"));
+  TRY_ASSIGN(const auto python, oracle::FindPython(options.common.python, cache / "pythons.json",
+                                                   options.common.stop));
   const fs::path destination = fs::absolute(options.output).lexically_normal();
   const fs::path parent = destination.has_filename() ? destination.parent_path()
                                                      : destination.parent_path().parent_path();
@@ -159,6 +161,7 @@ Result<std::string> Write(const Json& specification, const ExportOptions& option
   spawn.argv = {python.program, "-B", (data / "src" / "report" / "export.py").string(),
                 request.string(), package.string()};
   spawn.env = os::CurrentEnvironment();
+  spawn.stop = options.common.stop;
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::minutes(1)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kIo,
@@ -186,6 +189,7 @@ Result<Json> LookAtWiring(const task::Task& task, const std::vector<Side>& sides
   wiring.script = data / "src" / "oracle" / "py" / "wiring.py";
   wiring.python = options.common.python;
   wiring.memory = cache / "pythons.json";
+  wiring.stop = options.common.stop;
   std::vector<oracle::WiringQuestion> questions;
   questions.reserve(sides.size());
   for (size_t i = 0; i < sides.size(); ++i) {

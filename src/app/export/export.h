@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
+#include "base/events.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "judge/verdict.h"

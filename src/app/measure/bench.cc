@@ -65,7 +65,7 @@ class BenchRun {
     timing_.energy_seconds = options_.energy ? kEnergySeconds : 0;
     timing_.measure.most = options_.rounds;
     timing_.measure.least = std::min(timing_.measure.least, options_.rounds);
-    events_.Show(assay::Progress{"measuring the GPU's ceilings", 0, 0});
+    events_.Show(Progress{"measuring the GPU's ceilings"});
     TRY_ASSIGN(timing_.ceilings, CeilingsOf(lanes_[0]->engine()));
     report_.gpu = timing_.ceilings.gpu;
     report_.ceilings = timing_.ceilings;
@@ -157,12 +157,9 @@ class BenchRun {
         report_.torch = torch_[lane]->torch_version();
       }
       options.torch = torch_[lane].get();
-      TRY_ASSIGN(
-          report_.settings[i],
-          assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
-                             RightAt(settings[i]->id), options, [&](const std::string& stage) {
-                               events_.Show(assay::Progress{settings[i]->id + " " + stage, 0, 0});
-                             }));
+      TRY_ASSIGN(report_.settings[i],
+                 assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
+                                    RightAt(settings[i]->id), options));
       return {};
     });
   }

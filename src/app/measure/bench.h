@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "assay/bench.h"
+#include "base/events.h"
 #include "base/result.h"
 #include "oracle/baseline.h"
 #include "records/bench.h"

@@ -49,7 +49,8 @@ class StreamRun {
     const auto start = std::chrono::steady_clock::now();
     TRY(assay::RunStream(
         jobs_, assay_lanes_, Cores(),
-        [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); }));
+        [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); },
+        options_.common.stop));
     if (write_error_) return tl::unexpected<Error>(*write_error_);
     report_.lanes = lanes_.size();
     report_.seconds = SecondsSince(start);
@@ -163,8 +164,7 @@ class StreamRun {
     ++report_.candidates;
     Write(json);
     streamed_({job.kernel, job.question.task->name, verdict, detail});
-    events_.Show(assay::Progress{
-        fmt::format("{} of {} candidates", report_.candidates, jobs_.size()), 0, 0});
+    events_.Show({fmt::format("{} of {} candidates", report_.candidates, jobs_.size())});
   }
 
   void Write(const Json& json) {

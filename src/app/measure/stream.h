@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "app/events.h"
 #include "app/options.h"
+#include "base/events.h"
 #include "base/result.h"
 
 namespace cupel::app {

@@ -14,7 +14,6 @@
 #include "emu/exec/emulator.h"
 #include "gpu/ncu.h"
 #include "gpu/one_shot.h"
-#include "os/process.h"
 #include "os/temp_dir.h"
 #include "stats/robust.h"
 
@@ -126,6 +125,7 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   gpu::OneShotOptions options;
   options.ordinal = call.ordinal;
   options.program = call.program;
+  options.stop = call.stop;
   auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;
@@ -144,11 +144,11 @@ Result<records::Counters> Emulate(const GpuCall& call) {
   engine::RunOptions options;
   options.max_blocks = kEmulatedBlocks;
   const auto deadline = std::chrono::steady_clock::now() + kMostOfEmulation;
-  options.cancelled = [deadline] {
-    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
+  options.cancelled = [deadline, stop = call.stop] {
+    return stop.stop_requested() || std::chrono::steady_clock::now() > deadline;
   };
   auto run = program->Execute(call.plan, call.arguments, options);
-  if (!run && run.error().code == ErrorCode::kCancelled && !os::CancelRequested()) {
+  if (!run && run.error().code == ErrorCode::kCancelled && !call.stop.stop_requested()) {
     return Fail(ErrorCode::kTimeout,
                 fmt::format("the emulation took more than {} s", kMostOfEmulation.count()));
   }

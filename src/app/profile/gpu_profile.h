@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct GpuCall {
   int ordinal = 0;
   std::filesystem::path keep;  // folder for the call and the report; empty: a temporary one
   std::filesystem::path program = "/proc/self/exe";  // must support gpu::kOneShotCommand
+  std::stop_token stop = {};                         // ends the profiler and the emulation
 };
 
 /// An Error means that cupel itself failed. A missing profiler is not an Error: see

@@ -108,7 +108,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
                 "choose another --settings value");
   }
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
-  events.Show(assay::Progress{"building", 0, 0});
+  events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
                             options.compile, events));
@@ -131,7 +131,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
       return report;
     }
     const auto& image = std::get<build::Image>(candidate.built);
-    events.Show(assay::Progress{"profiling " + first->id, 0, 0});
+    events.Show(Progress{"profiling " + first->id});
     TRY_ASSIGN(GpuProfile profile, ProfileCall(*session,
                                                {one, question.direction, question.seed, image,
                                                 *judged.plan, judged.planned_setting},
@@ -160,7 +160,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   EmulatorProfile report;
   TRY_ASSIGN(report.device, device::Find(options.common.model));
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
-  events.Show(assay::Progress{"building", 0, 0});
+  events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
                             options.compile, events));

@@ -36,6 +36,7 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the oracle has no case for the setting");
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
+  profiled.stop = session.parts().stop;
   if (!keep.empty()) profiled.keep = keep / setting->id;
   TRY_ASSIGN(const auto reserved, session.engine().Reserve());
   return ProfileOnGpu(profiled);

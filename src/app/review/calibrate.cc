@@ -29,7 +29,8 @@ class Operations {
   static Result<Operations> Open(const Common& common) {
     Operations operations(common);
     TRY_ASSIGN(operations.device_, device::Find(common.model));
-    TRY_ASSIGN(operations.oracle_, oracle::OpenInstalled(common.python, [](const auto&) {}));
+    TRY_ASSIGN(operations.oracle_,
+               oracle::OpenInstalled(common.python, common.stop, [](const auto&) {}));
     return operations;
   }
   Result<std::string> TextOf(const std::string& name, bool backward) {
@@ -59,8 +60,8 @@ Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateOptions& o
   TRY_ASSIGN(Operations operations, Operations::Open(options.common));
   std::vector<review::CalibrationCase> cases;
   for (const review::LabelledKernel& label : labels) {
-    term::ProgressState state;
-    state.activity = "reading kernels";
+    Progress state;
+    state.stage = "reading kernels";
     state.unit = "kernels";
     state.done = static_cast<int64_t>(cases.size());
     state.total = static_cast<int64_t>(labels.size());
@@ -103,7 +104,7 @@ Result<Json> Document(const CalibrateOptions& options, const OpenedModels& model
 }  // namespace
 
 Result<Calibrated> CalibrateReviewers(const CalibrateOptions& options, Events& events) {
-  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models));
+  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
   review::CalibrateOptions calibrating;
   calibrating.reflect = options.reflect;
   if (!options.instructions.empty()) {
@@ -111,8 +112,8 @@ Result<Calibrated> CalibrateReviewers(const CalibrateOptions& options, Events& e
   }
   TRY_ASSIGN(const auto cases, ReadCases(options, events));
   calibrating.progress = [&](size_t done, size_t all) {
-    term::ProgressState state;
-    state.activity = "asking reviewers";
+    Progress state;
+    state.stage = "asking reviewers";
     state.unit = "opinions";
     state.done = static_cast<int64_t>(done);
     state.total = static_cast<int64_t>(all);

@@ -49,7 +49,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
     TRY_ASSIGN(result.options, review::ReadCalibration(options.calibration));
   }
   result.options.reflect = result.options.reflect && options.reflect;
-  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models));
+  TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
   Compile compile = options.compile;
   TRY_ASSIGN(const CandidateFile file,
              OpenCandidate(options.kernel, &task, direction, options.common, compile, events));
@@ -62,7 +62,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   if (options.show_findings) {
     TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task, file));
   }
-  events.Show(assay::Progress{"asking reviewers", 0, 0});
+  events.Show(Progress{"asking reviewers"});
   TRY_ASSIGN(result.review, review::AskReviewers(subject, models->askers(), result.options));
   TRY(CheckUsable(result.review));
   result.document = Json{{"schema", "cupel.review/1"},

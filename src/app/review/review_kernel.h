@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "app/events.h"
 #include "app/options.h"
+#include "base/events.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "review/review.h"

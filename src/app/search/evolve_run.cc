@@ -9,7 +9,6 @@
 #include "evolve/conversations.h"
 #include "evolve/evolution.h"
 #include "evolve/translator.h"
-#include "report/objective_kind.h"
 
 namespace cupel::app {
 namespace {
@@ -32,20 +31,19 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    std::string_view objective, const Recording* recording) {
+                                    const Recording* recording) {
   TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
   evolution.seed = run.info.seed;
+  evolution.stop = options.common.stop;
   evolution.operation = stored.operation;
   evolution.review = stored.review;
-  evolution.objective_text = [objective](double value) {
-    return report::ObjectiveText(objective, value);
-  };
   TRY_ASSIGN(auto specs, SpecsOf(options.search.models));
   for (const llm::ModelSpec& spec : specs) evolution.weights.push_back(spec.weight);
   TRY_ASSIGN(auto reviewers, llm::ParseModelSpecs(options.search.reviewers));
   std::move(reviewers.begin(), reviewers.end(), std::back_inserter(specs));
   llm::RecordedOptions conversing;
   conversing.seed = run.info.seed;
+  conversing.stop = options.common.stop;
   if (recording == nullptr) {
     conversing.limits = LimitsOf(options.search.models);
   } else {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <string_view>
 #include <vector>
 
 #include "app/search/optimize_config.h"
@@ -24,6 +23,6 @@ struct Recording {
 /// answers instead of the models, and the run ends where it ends. Errors: those of Evolve.
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    std::string_view objective, const Recording* recording);
+                                    const Recording* recording);
 
 }  // namespace cupel::app

@@ -14,6 +14,7 @@
 #include "app/search/run_summary.h"
 #include "app/session.h"
 #include "archive/archive.h"
+#include "base/part_events.h"
 #include "build/build.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
@@ -124,8 +125,9 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   if (!stored) {
     TRY_ASSIGN(start, StartingKernel(options, task, events));
   }
-  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events, true));
-  TRY_ASSIGN(const auto objective, MakeObjective(options.objective, *session, events));
+  PartEvents parts(events);
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, parts, true));
+  TRY_ASSIGN(const auto objective, MakeObjective(options.objective, *session));
   if (!stored) {
     TRY_ASSIGN(stored, Prepare(options, std::move(start), task, *session));
   }
@@ -141,6 +143,8 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   evolve::EvaluatorOptions evaluating;
   evaluating.device = engine.Device();
   evaluating.seed = run->info.seed;
+  evaluating.stop = options.common.stop;
+  evaluating.objective_text = ObjectiveTextOf(*objective);
   // A run with models must be replayable, so all its cases come from the run's seed. It is secret.
   evaluating.user_seed = run->user_seed || evolves;
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
@@ -153,20 +157,19 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   if (gpu && evolves) {
     evaluating.profile = [&](const build::Image& image, const plan::Plan& plan,
                              const std::string& setting) {
-      events.Show(assay::Progress{"profiling", 0, 0});
+      parts.Show({"profiling"});
       return ProfilePage(*session,
                          {task, DirectionOf(options.target), run->info.seed, image, plan, setting},
                          *gpu);
     };
   }
-  evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
-                              RunQuestion(task, options.target), evaluating,
-                              [&](const evolve::RunProgress& p) { events.Show(p); });
-  if (!evolves) evaluator.shown().budget = options.candidates + 1;
-  const auto result = evolves ? EvolveRun(options, *run, *stored, evaluator, objective->Kind(),
-                                          recording ? &*recording : nullptr)
-                              : evolve::Tune(run->archive, evaluator, stored->start,
-                                             {options.candidates, options.batch, run->info.seed});
+  evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
+                              RunQuestion(task, options.target), evaluating);
+  if (!evolves) evaluator.scale().budget = options.candidates + 1;
+  const auto result =
+      evolves ? EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr)
+              : evolve::Tune(run->archive, evaluator, stored->start,
+                             {options.candidates, options.batch, run->info.seed});
   OptimizeReport report;
   if (!result) {
     TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));

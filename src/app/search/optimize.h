@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "app/search/run_summary.h"
+#include "base/events.h"
 #include "base/result.h"
 
 namespace cupel::app {

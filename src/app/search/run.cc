@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/version.h"
 #include "build/lint.h"
+#include "report/objective_kind.h"
 
 namespace cupel::app {
 namespace {
@@ -153,8 +154,7 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   return question;
 }
 
-Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session,
-                                                         Events& events) {
+Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session) {
   const auto known = evolve::AimNamed(aim);
   if (!known) {
     return Fail(ErrorCode::kInvalidArgument, "unknown objective " + aim,
@@ -168,9 +168,13 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim,
   }
   assay::BenchOptions options;
   TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
-  return evolve::MakeMeasured(
-      session.parts(), std::move(options), *known,
-      [&events](const std::string& stage) { events.Show(assay::Progress{stage, 0, 0}); });
+  return evolve::MakeMeasured(session.parts(), std::move(options), *known);
+}
+
+std::function<std::string(double)> ObjectiveTextOf(const evolve::Objective& objective) {
+  return [kind = std::string(objective.Kind())](double value) {
+    return report::ObjectiveText(kind, value);
+  };
 }
 
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,9 +51,10 @@ Result<std::filesystem::path> CandidatesFolder(const OpenRun& run);
 assay::Question RunQuestion(const task::Task& task, const Target& target);
 
 /// `aim` is "time", "energy" or "mix". The session's engine decides whether times are estimated or
-/// measured. `events` must outlive the objective.
-Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session,
-                                                         Events& events);
+/// measured. The session must outlive the objective.
+Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session);
+/// For evolve::EvaluatorOptions::objective_text.
+std::function<std::string(double)> ObjectiveTextOf(const evolve::Objective& objective);
 
 /// clang-tidy's remarks for evolve::EvaluatorOptions::remarks; empty if clang-tidy fails.
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options);

@@ -9,6 +9,7 @@
 #include "app/models.h"
 #include "app/search/run.h"
 #include "app/search/run_summary.h"
+#include "base/part_events.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
 #include "evolve/operation.h"
@@ -108,8 +109,9 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   const task::Direction direction = DirectionOf(options.target);
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   if (run) TRY(CheckTask(*run, task, direction));
-  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events, true));
-  TRY_ASSIGN(const auto objective, MakeObjective("time", *session, events));
+  PartEvents parts(events);
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, parts, true));
+  TRY_ASSIGN(const auto objective, MakeObjective("time", *session));
   evolve::TranslateOptions translating;
   translating.attempts = options.attempts.value_or(translating.attempts);
   options.attempts = translating.attempts;
@@ -125,14 +127,16 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   evolve::EvaluatorOptions evaluating;
   evaluating.device = session->engine().Device();
   evaluating.seed = run->info.seed;
+  evaluating.stop = options.common.stop;
+  evaluating.objective_text = ObjectiveTextOf(*objective);
   evaluating.user_seed = true;  // draw cases from the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
-  evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
-                              RunQuestion(task, options.target), evaluating,
-                              [&](const evolve::RunProgress& p) { events.Show(p); });
+  evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
+                              RunQuestion(task, options.target), evaluating);
   llm::RecordedOptions conversing;
   conversing.limits = LimitsOf(options.models);
   conversing.seed = run->info.seed;
+  conversing.stop = options.common.stop;
   TRY_ASSIGN(const auto conversations,
              evolve::Conversations::Open(run->archive, specs, conversing));
   auto translation =

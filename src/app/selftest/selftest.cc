@@ -52,6 +52,7 @@ Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
   os::SpawnOptions options;
   options.argv = CheckCommandLine(specimen, common, verdict);
   options.env = os::CurrentEnvironment();
+  options.stop = common.stop;
   const auto start = Clock::now();
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(options), kDeadline));
   CheckOutcome outcome;
@@ -113,7 +114,6 @@ class SelftestRun {
   }
 
   Status Examine(Examined& examined, const std::filesystem::path& verdict) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
     TRY_ASSIGN(examined.outcome, Check(*examined.specimen, options_.common, verdict));
     const std::lock_guard lock(mutex_);
     const std::string surprise = SurpriseIn(examined);
@@ -121,12 +121,12 @@ class SelftestRun {
       ++surprises_;
       events_.Note(fmt::format("{}: {}", examined.specimen->name, surprise));
     }
-    term::ProgressState state;
-    state.activity = examined.specimen->name;
+    Progress state;
+    state.stage = examined.specimen->name;
     state.done = ++done_;
     state.total = static_cast<int64_t>(report_.all.size());
     state.unit = "kernels";
-    state.best = fmt::format("{} surprises", surprises_);
+    state.result = fmt::format("{} surprises", surprises_);
     events_.Show(state);
     return {};
   }

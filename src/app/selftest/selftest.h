@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "app/selftest/corpus.h"
+#include "base/events.h"
 #include "base/json.h"
 
 namespace cupel::app {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <system_error>
 
 #include "app/candidate.h"
@@ -19,12 +20,12 @@
 #include "archive/suite_store.h"
 #include "base/hash.h"
 #include "base/lanes.h"
+#include "base/part_events.h"
 #include "base/random.h"
 #include "base/version.h"
 #include "device/device.h"
 #include "judge/verdict.h"
 #include "os/folders.h"
-#include "os/process.h"
 #include "os/temp_dir.h"
 #include "records/json.h"
 #include "report/eta.h"
@@ -164,7 +165,8 @@ class SuiteRun {
     options.setup.python = options_.common.python;
     options.setup.cases = options_.cases;
     options.tasks_root = tasks_root_;
-    options.note = [this](const std::string& note) { events_.Note(note); };
+    options.stop = stop_.get_token();
+    options.events = &events_;
     return options;
   }
 
@@ -194,7 +196,7 @@ class SuiteRun {
     std::vector<Result<CandidateFile>> opened(items.size());
     TRY(ForEachOnLanes(Cores(), items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
-      if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+      if (stop_.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
       opened[i] = OpenAnswer(items[i], i);
       return {};
     }));
@@ -283,7 +285,7 @@ class SuiteRun {
     // If the store fails, further outcomes would be lost, so stop the worker pool.
     const auto store = [&](const auto& record) {
       if (stored) stored = record();
-      if (!stored) os::RequestCancel();
+      if (!stored) stop_.request_stop();
     };
     serve::Listener listener;
     listener.done = [&](const serve::Outcome& outcome) { store([&] { return Record(outcome); }); };
@@ -300,10 +302,6 @@ class SuiteRun {
       store([&] {
         return store_->RecordTimed(item, {timed.setting, DumpJson(timed.bench), timed.seconds});
       });
-    };
-    listener.progress = [&](size_t worker, const std::string& what) {
-      state_.activity = fmt::format("{}: {}", worker, what);
-      events_.Show(state_);
     };
     Status ran = pool->Run(items, listener);
     TRY(stored);
@@ -366,17 +364,18 @@ class SuiteRun {
   /// Updates the progress line after an outcome.
   Status Refresh() {
     TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
-    state_.unit = "kernels";
-    state_.done = counts.done;
-    state_.total = counts.total;
-    state_.best = fmt::format("{} accepted, {} rejected", counts.accepted, counts.rejected);
-    if (counts.unsupported > 0) state_.best += fmt::format(", {} unsupported", counts.unsupported);
-    if (counts.error > 0) state_.best += fmt::format(", {} not judged", counts.error);
+    Progress state;
+    state.unit = "kernels";
+    state.done = counts.done;
+    state.total = counts.total;
+    state.result = fmt::format("{} accepted, {} rejected", counts.accepted, counts.rejected);
+    if (counts.unsupported > 0) state.result += fmt::format(", {} unsupported", counts.unsupported);
+    if (counts.error > 0) state.result += fmt::format(", {} not judged", counts.error);
     std::vector<std::string> groups;
     groups.reserve(waiting_.size());
     for (const auto& [id, group] : waiting_) groups.push_back(group);
-    state_.left = eta_.Left(groups, workers_);
-    events_.Show(state_);
+    state.left = eta_.Left(groups, workers_);
+    events_.ShowWhole(std::move(state));
     return {};
   }
 
@@ -402,8 +401,10 @@ class SuiteRun {
   }
 
   SuiteRunOptions options_;
-  Events& events_;
-  term::ProgressState state_;
+  PartEvents events_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> pass_on_{options_.common.stop,
+                                                     [this] { stop_.request_stop(); }};
   fs::path folder_, tasks_root_;
   std::optional<archive::SuiteStore> store_;
   archive::SuiteInfo info_;

@@ -6,10 +6,10 @@
 
 #include <filesystem>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
+#include "base/events.h"
 #include "base/result.h"
 
 namespace cupel::app {

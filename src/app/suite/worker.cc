@@ -35,9 +35,8 @@ class SessionJudge final : public serve::Judge, private Events {
 
  private:
   SessionJudge(serve::WireEnd& wire, Events& remarks) : wire_(wire), remarks_(remarks) {}
-  using Events::Show;
-  void Show(const assay::Progress& progress) override {
-    wire_.Show({ticket_, progress.stage, progress.done, progress.total});
+  void Show(const Progress& progress) override {
+    wire_.Show({ticket_, progress.stage, progress.done, progress.total.value_or(0)});
   }
   void ReportWarnings();
   judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
@@ -68,7 +67,8 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
   common.device = setup.device;
   common.model = setup.model;
   common.threads = setup.threads;
-  common.python = options.python.empty() ? setup.python : options.python;
+  common.python = options.common.python.empty() ? setup.python : options.common.python;
+  common.stop = wire.stop();
   Compile compile;
   compile.arch = setup.arch;
   compile.flags = setup.flags;
@@ -77,14 +77,16 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
 
   TRY_ASSIGN(const auto cache, os::CacheDir());
   const std::string cases = options.cases == "auto" ? setup.cases : options.cases;
-  const auto python = oracle::FindPython(common.python, cache / "cases" / "pythons.json");
+  const auto python =
+      oracle::FindPython(common.python, cache / "cases" / "pythons.json", common.stop);
   if (!python && cases == "worker") return tl::unexpected<Error>(python.error());
   if (python) judge->ready_.torch = python->torch_version;
   judge->ready_.cases = python && cases != "coordinator" ? "worker" : "coordinator";
 
   std::unique_ptr<oracle::Oracle> oracle;
   if (judge->ready_.cases == "coordinator") {
-    auto remote = std::make_unique<serve::RemoteOracle>(wire, serve::CaseStore(cache / "store"));
+    auto remote =
+        std::make_unique<serve::RemoteOracle>(wire, serve::CaseStore(cache / "store", common.stop));
     judge->remote_ = remote.get();
     oracle = std::move(remote);
   }
@@ -117,7 +119,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   }
   // Records and messages use the coordinator's paths.
   task.path = work.task_path;
-  Show(assay::Progress{"building", 0, 0});
+  Show(Progress{"building"});
   build::Options options = session_->parts().build;
   options.flags.insert(options.flags.begin(), item.flags.begin(), item.flags.end());
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(files.kernel, options));
@@ -212,11 +214,8 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
     report.torch = options.torch->torch_version();
   }
   const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
-  TRY_ASSIGN(records::SettingTimes times,
-             assay::TimeSetting(session_->parts(), question, **setting, std::span(&kernel, 1),
-                                options, [&](const std::string& stage) {
-                                  Show(assay::Progress{work.setting + " " + stage, 0, 0});
-                                }));
+  TRY_ASSIGN(records::SettingTimes times, assay::TimeSetting(session_->parts(), question, **setting,
+                                                             std::span(&kernel, 1), options));
   report.settings.push_back(std::move(times));
   return records::ToJson(report);
 }
@@ -226,6 +225,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
 Status Work(const WorkerOptions& options, int output, Events& remarks) {
   serve::WireOptions streams;
   streams.out = output;
+  streams.stop = options.common.stop;
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const serve::Hello hello, serve::WhoAmI(data));
   return serve::RunWorker(hello, streams, [&](const serve::Setup& setup, serve::WireEnd& wire) {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <stop_token>
 #include <utility>
 
 #include "app/session.h"
-#include "os/process.h"
 #include "records/json.h"
 
 namespace cupel::app {
@@ -15,14 +15,14 @@ namespace {
 constexpr int kCases = 3;  // the later ones test the answers for another seed
 
 Result<SettingControls> TryAt(oracle::Oracle& oracle, const assay::Question& question,
-                              const task::Setting& setting) {
+                              const task::Setting& setting, const std::stop_token& stop) {
   SettingControls result;
   result.setting = &setting;
   TRY_ASSIGN(auto cases, oracle.Open(*question.task, question.direction, setting, kCases,
                                      question.seed, question.fresh_cases));
   judge::Controls controls;
   for (int i = 0; i < kCases; ++i) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     TRY_ASSIGN(const auto outcome, cases->Next());
     if (!outcome) break;
     if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
@@ -70,9 +70,10 @@ Result<ControlsReport> TryControls(const ControlsOptions& options, Events& event
   report.can_judge = true;
   Json list = Json::array();
   for (const task::Setting* setting : settings) {
-    events.Show(assay::Progress{setting->id, static_cast<int>(list.size()),
-                                static_cast<int>(settings.size())});
-    TRY_ASSIGN(const SettingControls result, TryAt(session->oracle(), question, *setting));
+    events.Show({setting->id, static_cast<int64_t>(list.size()),
+                 static_cast<int64_t>(settings.size()), "trials"});
+    TRY_ASSIGN(const SettingControls result,
+               TryAt(session->oracle(), question, *setting, options.common.stop));
     tried(result);
     list.push_back(ToJson(result));
     report.can_judge = report.can_judge && judge::PassingText(result.controls).empty();

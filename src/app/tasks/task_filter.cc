@@ -58,6 +58,7 @@ class FilterRun {
           filtering.python = options.common.python;
           filtering.cache = cache / "cases";
           filtering.deadline = std::chrono::seconds(options.seconds);
+          filtering.stop = options.common.stop;
           filtering.progress = [this](const std::string& stage) { Show(stage); };
           return filtering;
         }()) {
@@ -68,7 +69,7 @@ class FilterRun {
   }
 
   void Show(const std::string& stage) {
-    state_.activity = report_.tasks.empty() ? stage : report_.tasks.back().name + ": " + stage;
+    state_.stage = report_.tasks.empty() ? stage : report_.tasks.back().name + ": " + stage;
     events_.Show(state_);
   }
 
@@ -120,7 +121,7 @@ class FilterRun {
   const FilterOptions& options_;
   Events& events_;
   std::filesystem::path root_;
-  term::ProgressState state_;
+  Progress state_;
   FilterReport report_;
   oracle::AskModel ask_ = ConfiguredModel();
   oracle::Filter filter_;

@@ -1,6 +1,6 @@
 // Makes task folders from Python files with an nn.Module. task_import.cc imports and writes them,
-// task_import_stages.cc runs them, task_import_report.cc reports on them. SPDX-License-Identifier:
-// Apache-2.0
+// task_import_stages.cc runs them, task_import_report.cc reports on them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "app/events.h"
 #include "app/options.h"
 #include "app/tasks/task_files.h"
 #include "app/tasks/task_filter.h"
+#include "base/events.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "oracle/importer.h"

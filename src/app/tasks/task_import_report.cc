@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "base/lanes.h"
 #include "os/files.h"
-#include "os/process.h"
 #include "os/temp_dir.h"
 
 namespace cupel::app {
@@ -128,7 +127,7 @@ class ReportRun {
   }
 
   Status RunItem(Lane& lane, size_t item) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (options_.common.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     if (!lane.importer) {
       TRY_ASSIGN(const auto options,
                  ImporterOptions(options_.common, options_.seconds, options_.memory));
@@ -169,8 +168,8 @@ class ReportRun {
   }
 
   void ShowProgress(const std::string& name) {
-    term::ProgressState state;
-    state.activity = name;
+    Progress state;
+    state.stage = name;
     state.done = std::count(done_.begin(), done_.end(), true);
     state.total = static_cast<int64_t>(done_.size());
     state.unit = "problems";

@@ -88,12 +88,14 @@ Result<std::unique_ptr<ImportStages>> ImportStages::Create(const ImportOptions& 
   oracle.script = data / "src" / "oracle" / "py" / "oracle.py";
   oracle.python = options.common.python;
   oracle.step_deadline = std::chrono::seconds(options.seconds);
+  oracle.stop = options.common.stop;
   oracle::FilterOptions filter;
   filter.script = data / "src" / "oracle" / "py" / "filter.py";
   filter.python = options.common.python;
   filter.cache = cache / "cases";
   filter.deadline = std::chrono::seconds(options.seconds);
   filter.memory = options.memory;
+  filter.stop = options.common.stop;
   return std::unique_ptr<ImportStages>(
       new ImportStages(std::make_unique<Impl>(options, std::move(oracle), std::move(filter))));
 }

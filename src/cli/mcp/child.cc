@@ -8,7 +8,6 @@
 #include "base/parse_number.h"
 #include "os/lines.h"
 #include "os/process.h"
-#include "os/run_until.h"
 
 namespace cupel::cli {
 namespace {
@@ -79,9 +78,9 @@ Result<ChildResult> RunSelf(const std::vector<std::string>& arguments,
   options.env = os::CurrentEnvironment();
   options.env["TMPDIR"] = folder.string();
   ProgressReader reader(call);
-  TRY_ASSIGN(os::RunResult run, os::RunUntil(call.stop(), std::move(options), limit, 4u << 20, {},
-                                             [&](std::string_view bytes) { reader.Read(bytes); }));
-  if (call.stop()) return Fail(ErrorCode::kCancelled, "cancelled");
+  options.stop = call.stop();
+  TRY_ASSIGN(os::RunResult run, os::Run(std::move(options), limit, 4u << 20, {},
+                                        [&](std::string_view bytes) { reader.Read(bytes); }));
   if (run.status.timed_out) {
     return Fail(ErrorCode::kTimeout, fmt::format("the call took longer than {} s", limit.count()),
                 "request less work (\"settings\": \"single\", fewer trials), or start the server "

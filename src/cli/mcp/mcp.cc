@@ -1,6 +1,8 @@
 // `cupel mcp`: serves tools to coding agents over standard input and output (docs/mcp.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "base/lanes.h"
@@ -9,7 +11,6 @@
 #include "cli/mcp/tools.h"
 #include "cli/protocol_output.h"
 #include "os/folders.h"
-#include "os/process.h"
 #include "serve/mcp_stream.h"
 
 namespace cupel::cli {
@@ -50,12 +51,15 @@ Result<int> Run(const McpCommand& command) {
     setting.models.transcript = setting.records->folder() / "transcript.jsonl";
   }
   setting.calibration = command.calibration;
-  const auto send = [&output](const std::string& line) {
+  std::stop_source stop;
+  const std::stop_callback pass_on(command.common.stop, [&stop] { stop.request_stop(); });
+  const auto send = [&output, &stop](const std::string& line) {
     // If the client does not read, stop the server.
-    if (!os::WriteAll(output.get(), line + "\n", kWriteDeadline)) os::RequestCancel();
+    const auto sent = os::WriteAll(output.get(), line + "\n", kWriteDeadline, stop.get_token());
+    if (!sent) stop.request_stop();
   };
   serve::McpServer server(Offer(setting, command.jobs), send);
-  TRY(serve::ServeMcp(server, STDIN_FILENO));
+  TRY(serve::ServeMcp(server, STDIN_FILENO, stop.get_token()));
   return 0;
 }
 

@@ -38,7 +38,9 @@ McpAnswer Review(const McpSetting& setting, const Json& arguments, McpCall& call
   }
   std::unique_lock turn(setting.asking, std::defer_lock);
   while (!turn.try_lock_for(kStopLatency)) {
-    if (call.stop()) return serve::McpFailure(Error{ErrorCode::kCancelled, "cancelled", ""});
+    if (call.stop().stop_requested()) {
+      return serve::McpFailure(Error{ErrorCode::kCancelled, "cancelled", ""});
+    }
   }
   return line->Run(call, {});
 }

@@ -27,7 +27,7 @@ void AddReport(CLI::App& app, Subcommands& subcommands) {
 void AddDoctor(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand("doctor", "Show what works on this machine and what is missing");
   auto& doctor = AddCommand<DoctorCommand>(subcommands, sub);
-  sub->add_option("--python", doctor.python, "Python interpreter that has PyTorch");
+  sub->add_option("--python", doctor.common.python, "Python interpreter that has PyTorch");
   AddShow(sub, doctor.show);
 }
 

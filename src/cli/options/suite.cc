@@ -101,7 +101,7 @@ void AddWorkerCommand(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
       "worker", "Run as a worker of cupel suite run, over standard input and output");
   auto& command = AddCommand<WorkerCommand>(subcommands, sub);
-  sub->add_option("--python", command.python,
+  sub->add_option("--python", command.common.python,
                   "Python interpreter that has PyTorch, on this machine");
   sub->add_option(
          "--cases", command.cases,
