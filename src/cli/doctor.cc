@@ -7,17 +7,24 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/doctor_text.h"
 #include "cli/json_file.h"
 
 namespace cupel::cli {
 
-Result<int> Run(const DoctorCommand& command) {
-  const std::vector<app::MachineCheck> checks = app::CheckMachine(command);
+std::string DoctorText(const std::vector<app::MachineCheck>& checks) {
+  std::string text;
   for (const app::MachineCheck& check : checks) {
     const char* mark = check.ok ? "ok" : (check.needed ? "MISSING" : "-");
-    fmt::print("{:14} {:8} {}\n", check.name, mark, check.detail);
-    if (!check.remedy.empty()) fmt::print("{:23} {}\n", "", check.remedy);
+    text += fmt::format("{:14} {:8} {}\n", check.name, mark, check.detail);
+    if (!check.remedy.empty()) text += fmt::format("{:23} {}\n", "", check.remedy);
   }
+  return text;
+}
+
+Result<int> Run(const DoctorCommand& command) {
+  const std::vector<app::MachineCheck> checks = app::CheckMachine(command);
+  fmt::print("{}", DoctorText(checks));
   TRY(WriteJson(command.show.json, app::ToJson(checks)));
   return app::IsBroken(checks) ? 2 : 0;
 }

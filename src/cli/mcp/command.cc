@@ -37,6 +37,18 @@ Result<Json> ReadDocument(const McpRecord& record) {
 
 }  // namespace
 
+void AddDocument(const McpRecord& record, Json document,
+                 std::span<const std::string_view> leave_out, serve::McpAnswer& answer) {
+  answer.structured = Brief(std::move(document), leave_out, kMostDocument);
+  answer.structured["record"] = record.number;
+  answer.structured["record_file"] = record.Document().string();
+}
+
+tl::unexpected<Error> NotOneKernel() {
+  return Fail(ErrorCode::kInvalidArgument, "give exactly one of \"source\" and \"path\"",
+              "give the kernel's text as \"source\", or a file as \"path\"");
+}
+
 Result<McpCommandLine> McpCommandLine::Begin(const McpSetting& setting,
                                              std::vector<std::string> words) {
   TRY_ASSIGN(McpRecord record, setting.records->New());
@@ -50,10 +62,7 @@ void McpCommandLine::AddOption(const char* option, const Json& arguments, const 
 
 Status McpCommandLine::AddKernel(const Json& arguments) {
   const bool has_source = arguments.contains("source"), has_path = arguments.contains("path");
-  if (has_source == has_path) {
-    return Fail(ErrorCode::kInvalidArgument, "give exactly one of \"source\" and \"path\"",
-                "give the kernel's text as \"source\", or a file as \"path\"");
-  }
+  if (has_source == has_path) return NotOneKernel();
   if (has_source) {
     const bool is_python = arguments.value("language", "cuda") == "python";
     const fs::path file = record_.folder->path() / (is_python ? "kernel.py" : "kernel.cu");
@@ -138,11 +147,7 @@ serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
       return serve::McpFailure(kept.error());
     }
   }
-  if (!document->is_null()) {
-    answer.structured = Brief(*std::move(document), leave_out, kMostDocument);
-    answer.structured["record"] = record_.number;
-    answer.structured["record_file"] = record_.Document().string();
-  }
+  if (!document->is_null()) AddDocument(record_, *std::move(document), leave_out, answer);
   return answer;
 }
 

@@ -12,6 +12,14 @@
 
 namespace cupel::cli {
 
+/// Adds the document of a call to its answer, without the members that `leave_out` names and cut to
+/// what a model will read; and the number of its record, which has the whole.
+void AddDocument(const McpRecord& record, Json document,
+                 std::span<const std::string_view> leave_out, serve::McpAnswer& answer);
+
+/// The Error of a call that does not have exactly one of "source" and "path".
+tl::unexpected<Error> NotOneKernel();
+
 /// A command line under construction, for one call.
 class McpCommandLine {
  public:

@@ -4,6 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "app/candidate.h"
+#include "app/doctor.h"
+#include "cli/doctor_text.h"
 #include "cli/mcp/command.h"
 #include "cli/mcp/schemas.h"
 #include "os/files.h"
@@ -189,6 +192,30 @@ McpTool VerifyTool(const McpSetting& setting) {
 }
 
 /// The answer is the whole file, because a model should continue from it.
+Result<McpAnswer> Extract(const McpSetting& setting, const Json& arguments, McpCall& call) {
+  app::ExtractOptions options;
+  options.common = setting.common;
+  options.common.stop = call.stop();
+  options.task = arguments.value("task", "");
+  const bool has_source = arguments.contains("source");
+  if (has_source == arguments.contains("path")) return NotOneKernel();
+  TRY_ASSIGN(const McpRecord record, setting.records->New());
+  if (has_source) {
+    options.answer = record.folder->path() / "kernel.py";
+    TRY(os::WriteFileAtomically(options.answer, arguments["source"].get_ref<const std::string&>()));
+  } else {
+    options.answer = arguments["path"].get<std::string>();
+  }
+  TRY_ASSIGN(const app::ExtractReport extracted, app::Extract(options));
+  if (extracted.source.size() > kMostExtracted) {
+    return Fail(ErrorCode::kInvalidArgument, "the extracted kernel has more than 256 KiB",
+                "write it to a file with cupel extract");
+  }
+  McpAnswer answer;
+  answer.text = extracted.source;
+  return answer;
+}
+
 McpTool ExtractTool(const McpSetting& setting) {
   McpTool tool = Tool("extract", "Extract the kernel of a Python answer",
                       "Extracts the .cu file from a Python answer with load_inline (the form of "
@@ -199,29 +226,18 @@ McpTool ExtractTool(const McpSetting& setting) {
                                       "answer's own order.")}};
   tool.input = Arguments(std::move(properties), {});
   tool.run = [&setting](const Json& arguments, McpCall& call) -> McpAnswer {
-    auto line = McpCommandLine::Begin(setting, {"extract"});
-    if (!line) return serve::McpFailure(line.error());
-    const auto file = line->record().folder->path() / "extracted.cu";
-    line->AddOption("--task", arguments, "task");
-    line->AddPython();
-    line->Add("--output=" + file.string());
-    Json answer = arguments;
-    answer["language"] = "python";
-    if (const Status added = line->AddKernel(answer); !added) {
-      return serve::McpFailure(added.error());
-    }
-    McpAnswer done = line->Run(call, {});
-    done.structured = Json();
-    if (done.is_error) return done;
-    const auto text = os::ReadFile(file, kMostExtracted);
-    if (text) {
-      done.text = *text;
-    } else {
-      done.is_error = true;  // no file; the text says what cupel could not follow
-    }
-    return done;
+    auto answer = Extract(setting, arguments, call);
+    return answer ? *std::move(answer) : serve::McpFailure(answer.error());
   };
   return tool;
+}
+
+/// Keeps the document of a call in a new record, and adds it to the answer.
+Status Keep(const McpSetting& setting, Json document, McpAnswer& answer) {
+  TRY_ASSIGN(const McpRecord record, setting.records->New());
+  TRY(os::WriteFileAtomically(record.Document(), DumpJson(document, 2) + "\n"));
+  AddDocument(record, std::move(document), {}, answer);
+  return {};
 }
 
 McpTool DoctorTool(const McpSetting& setting) {
@@ -233,11 +249,16 @@ McpTool DoctorTool(const McpSetting& setting) {
   Json answer{{"checks", {{"type", "array"}}}};
   AddRecord(answer);
   tool.output = AnswerOf(std::move(answer), {"record", "record_file", "left_out"});
-  const auto fill = [](McpCommandLine& line, const Json&) -> Status {
-    line.AddPython();
-    return {};
+  tool.run = [&setting](const Json&, McpCall& call) -> McpAnswer {
+    app::DoctorOptions options;
+    options.common = setting.common;
+    options.common.stop = call.stop();
+    const std::vector<app::MachineCheck> checks = app::CheckMachine(options);
+    McpAnswer done;
+    done.text = DoctorText(checks);
+    const auto kept = Keep(setting, app::ToJson(checks), done);
+    return kept ? done : serve::McpFailure(kept.error());
   };
-  tool.run = Running(setting, "doctor", fill, {});
   return tool;
 }
 
