@@ -28,13 +28,15 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(const SettingContext& 
                                                           task::Distribution distribution,
                                                           int count) {
   const Question& question = *context.question;
-  if (question.given.empty()) {
+  const auto found = question.given.find(context.setting->id);
+  // If the reference failed at this setting, the record lists no case: it must fail again.
+  const bool has_cases = found != question.given.end() && !found->second.empty();
+  if (question.given.empty() || (!has_cases && distribution == task::Distribution::kUsual)) {
     return context.oracle->Open(*question.task, question.direction, setting, count, question.seed,
                                 question.fresh_cases, distribution);
   }
-  const auto found = question.given.find(context.setting->id);
   std::vector<uint64_t> seeds;
-  if (found != question.given.end()) {
+  if (has_cases) {
     for (const records::UsedCase& used : found->second) {
       if (used.kind == Name(distribution) && used.at == PlaceOf(context, setting) &&
           seeds.size() < static_cast<size_t>(count)) {

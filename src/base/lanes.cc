@@ -64,7 +64,9 @@ class LaneRun {
     if (!may_be_lane) errors_[lane] = 0;
     const bool again = may_be_lane && failed_ && working_.size() > 1 &&
                        schedule_.Lose(item, lane, status.error().message);
-    if (again && ++errors_[lane] == kMostErrorsInARow) working_.erase(lane);
+    if (may_be_lane && ++errors_[lane] >= kMostErrorsInARow && failed_ && working_.size() > 1) {
+      working_.erase(lane);
+    }
     if (!again) schedule_.Finish(item);
     if (!status && !failed_ && first_error_) first_error_ = status;
     changed_.notify_all();

@@ -48,6 +48,12 @@ std::optional<Severity> TakeSeverity(string_view& text) {
   return std::nullopt;
 }
 
+/// The number at the front of `text`, which is removed; 0 if there is none or it is out of range.
+int LineIn(string_view& text) {
+  const auto number = TakeNumber<int>(text);
+  return number && *number >= 0 ? *number : 0;
+}
+
 /// "kernel.cu(12): error: …" (cudafe++, cicc), "kernel.cu:12:5: error: …" (gcc), "ptxas x.ptx, line
 /// 3; error : …", "ptxas error : …", "…: undefined reference to …".
 std::optional<Diagnostic> ParseLine(string_view line) {
@@ -57,7 +63,7 @@ std::optional<Diagnostic> ParseLine(string_view line) {
     const size_t comma = rest.find(", line ");
     if (semicolon != string_view::npos && comma != string_view::npos && comma < semicolon) {
       string_view number = rest.substr(comma + 7);
-      diagnostic.line = static_cast<int>(TakeNumber<uint32_t>(number).value_or(0));
+      diagnostic.line = LineIn(number);
       diagnostic.file = rest.substr(0, comma);
       rest.remove_prefix(semicolon + 2);
     }
@@ -75,8 +81,8 @@ std::optional<Diagnostic> ParseLine(string_view line) {
   for (size_t at = line.find_first_of("(:"); at != string_view::npos;
        at = line.find_first_of("(:", at + 1)) {
     string_view rest = line.substr(at + 1);
-    const auto number = TakeNumber<uint32_t>(rest);
-    if (!number) continue;
+    const auto number = TakeNumber<int>(rest);
+    if (!number || *number < 0) continue;
     if (line[at] == '(' ? !TakePrefix(rest, "): ") : !TakePrefix(rest, ":")) continue;
     if (line[at] == ':') {
       string_view column = rest;
@@ -312,7 +318,7 @@ std::vector<KernelResources> ParseResources(string_view text) {
            line[begin - 1] <= '9')
       --begin;
     string_view number = line.substr(begin == string_view::npos ? 0 : begin);
-    return static_cast<int>(TakeNumber<uint32_t>(number).value_or(0));
+    return LineIn(number);
   };
   KernelResources* current = nullptr;
   for (const string_view line : SplitLines(text)) {

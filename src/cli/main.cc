@@ -9,6 +9,7 @@
 #include <cstring>
 #include <stop_token>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "cli/commands.h"
@@ -29,11 +30,17 @@ std::stop_token StopOnSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::stop_source source;
-  std::thread([signals, source]() mutable {
-    for (int signal = 0; sigwait(&signals, &signal) == 0;) {
-      if (!source.request_stop()) std::_Exit(130);
-    }
-  }).detach();
+  try {
+    std::thread([signals, source]() mutable {
+      for (int signal = 0; sigwait(&signals, &signal) == 0;) {
+        if (!source.request_stop()) std::_Exit(130);
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    // The system has no more threads: signals end the process at once.
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    return {};
+  }
   return source.get_token();
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <vector>
 
@@ -16,6 +17,14 @@
 namespace cupel::os {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// The end of a file's name while it is written. Older ones were left behind.
+constexpr const char* kNew = ".new";
+constexpr std::chrono::hours kLongestWrite{1};
+
+}  // namespace
 
 Result<Fd> FileStore::Lock(const std::string& name) const {
   if (root_.empty()) return Fail(ErrorCode::kNotFound, "there is no cache folder");
@@ -35,12 +44,12 @@ Result<MappedFile> FileStore::Open(const std::string& name) const {
 }
 
 Status FileStore::Write(const std::string& name, const std::function<Status(int fd)>& write) const {
-  const fs::path path = PathOf(name), early = path.string() + ".new";
+  const fs::path path = PathOf(name), early = path.string() + kNew;
   const Fd file(open(early.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return FailIo("write", early, errno);
   Status status = write(file.get());
   if (status && rename(early.c_str(), path.c_str()) != 0) status = FailIo("write", path, errno);
-  if (!status) Remove(name + ".new");
+  if (!status) Remove(name + kNew);
   return status;
 }
 
@@ -63,7 +72,11 @@ void FileStore::Trim() const {
     std::error_code ignored;
     const uint64_t bytes = entry->file_size(ignored);
     if (ignored) continue;  // a folder, or removed by another process
-    files.push_back({entry->last_write_time(ignored), bytes, path});
+    const auto used = entry->last_write_time(ignored);
+    // Another process is writing it.
+    if (path.extension() == kNew && fs::file_time_type::clock::now() - used < kLongestWrite)
+      continue;
+    files.push_back({used, bytes, path});
   }
   os::Trim(std::move(files), limit_, [](const TrimEntry& file) {
     std::error_code ignored;

@@ -281,7 +281,8 @@ Result<ExitStatus> Process::Wait(std::optional<std::chrono::milliseconds> deadli
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd fds[2] = {{status_.get(), POLLIN, 0}, {stop_fd.get(), POLLIN, 0}};
-    const int n = poll(fds, 2, static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30)));
+    const auto timeout = static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
+    const int n = poll(fds, 2, stop_fd.Limit(timeout));
     if (n > 0 && fds[0].revents != 0) {
       Reap();
       return *finished_;

@@ -59,7 +59,7 @@ Status Transfer(Process& process, Clock::time_point end, size_t max_output, std:
                      {out.get(), POLLIN, 0},
                      {err.get(), POLLIN, 0},
                      {stop_fd.get(), POLLIN, 0}};
-    const int n = poll(fds, 4, MillisecondsUntil(end));
+    const int n = poll(fds, 4, stop_fd.Limit(MillisecondsUntil(end)));
     if (n < 0 && errno != EINTR) {
       return Fail(ErrorCode::kIo, fmt::format("cannot wait for a child: {}", std::strerror(errno)));
     }

@@ -17,6 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kPollMs = 100;
+
 /// Milliseconds for poll(2): -1 without a deadline, never negative with one.
 int PollTimeout(std::optional<Clock::time_point> end) {
   if (!end) return -1;
@@ -35,6 +37,12 @@ StopFd::StopFd(const std::stop_token& stop) {
   if (!stop.stop_possible()) return;
   fd_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (fd_) callback_.emplace(stop, Wake{fd_.get()});
+  is_blind_ = !fd_;
+}
+
+int StopFd::Limit(int timeout) const {
+  if (!is_blind_) return timeout;
+  return timeout < 0 ? kPollMs : std::min(timeout, kPollMs);
 }
 
 Status AwaitReady(int fd, short events, std::optional<Clock::time_point> end,
@@ -43,12 +51,13 @@ Status AwaitReady(int fd, short events, std::optional<Clock::time_point> end,
   for (;;) {
     if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
     pollfd fds[2] = {{fd, events, 0}, {stop_fd.get(), POLLIN, 0}};
-    const int n = poll(fds, 2, PollTimeout(end));
+    const int n = poll(fds, 2, stop_fd.Limit(PollTimeout(end)));
     if (n < 0 && errno != EINTR) {
       return Fail(ErrorCode::kIo, fmt::format("cannot {}: {}", what, std::strerror(errno)));
     }
     if (n > 0 && fds[0].revents != 0) return {};
-    if (n == 0) return Fail(ErrorCode::kTimeout, fmt::format("timed out: {}", what));
+    if (n == 0 && end && Clock::now() >= *end)
+      return Fail(ErrorCode::kTimeout, fmt::format("timed out: {}", what));
   }
 }
 

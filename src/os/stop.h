@@ -20,6 +20,9 @@ class StopFd {
   StopFd& operator=(const StopFd&) = delete;
   /// -1, which poll ignores, if the token cannot be stopped or no descriptor is left.
   int get() const { return fd_.get(); }
+  /// The time that poll may wait, in milliseconds (-1: any): `timeout`, or less if no descriptor is
+  /// left, so that the caller looks for a stop request regularly.
+  int Limit(int timeout) const;
 
  private:
   struct Wake {
@@ -27,6 +30,7 @@ class StopFd {
     void operator()() const noexcept;
   };
   Fd fd_;
+  bool is_blind_ = false;  // no descriptor is left
   std::optional<std::stop_callback<Wake>> callback_;
 };
 

@@ -67,7 +67,8 @@ struct LineCounters {
   std::string file;
   int line = 0;
   WorkCounts work;
-  int64_t lane_stride = 0;  // bytes between neighbouring lanes of most global accesses here
+  int64_t lane_stride =
+      kIrregular;  // bytes between neighbouring lanes of most global accesses here
 };
 
 /// What one launch cost, summed over its blocks.

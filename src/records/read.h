@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,13 +36,25 @@ class ReadState {
   /// "settings[3].status is not one of passed, failed"
   const std::string& problem() const { return problem_; }
 
+  /// How many problems were reported, also if they are tolerated.
+  size_t problems() const { return problems_; }
+  /// Pays for a list item. False if the whole is too large; the item must then be left out.
+  bool Pay(size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ <= options_.most_bytes) return true;
+    Report("is too much: the file has too many list items");
+    return false;
+  }
+
   /// The member at the current place is missing or malformed. It keeps its default.
   void Report(const std::string& problem) {
+    ++problems_;
     if (!options_.tolerant && problem_.empty()) {
       problem_ = path_.empty() ? problem : path_ + " " + problem;
     }
   }
   void ReportMissing(const char* name) {
+    ++problems_;
     if (!options_.tolerant && problem_.empty()) {
       problem_ = fmt::format("{}{}{} is missing", path_, path_.empty() ? "" : ".", name);
     }
@@ -69,6 +82,7 @@ class ReadState {
  private:
   ReadOptions options_;
   std::string path_, problem_;
+  size_t problems_ = 0, bytes_ = 0;
 };
 
 template <HasFields T>
@@ -187,24 +201,26 @@ template <typename T>
 void Read(const Json& json, std::optional<T>& into, ReadState& state) {
   if (json.is_null()) return into.reset();
   T value{};
+  const size_t problems = state.problems();
   Read(json, value, state);
-  into = std::move(value);
+  // Part of a record is better than none, but a malformed value is none.
+  const bool is_usable = HasFields<T> ? json.is_object() : state.problems() == problems;
+  if (is_usable) into = std::move(value);
 }
 
-/// Tolerantly, items of another type than an object are left out of a list of records.
+/// Tolerantly, malformed items are left out.
 template <typename T>
 void Read(const Json& json, std::vector<T>& into, ReadState& state) {
   if (!json.is_array()) return state.Report("is not a list");
   if (json.size() > state.options().longest_list) state.Report("has too many items");
   for (size_t i = 0; i < json.size() && i < state.options().longest_list; ++i) {
     const ReadState::Step step(state, i);
-    if constexpr (HasFields<T>) {
-      if (!json[i].is_object()) {
-        state.Report("is not an object");
-        continue;
-      }
-    }
-    Read(json[i], into.emplace_back(), state);
+    if (state.failed() || !state.Pay(sizeof(T))) return;
+    T item{};
+    const size_t problems = state.problems();
+    Read(json[i], item, state);
+    const bool is_usable = HasFields<T> ? json[i].is_object() : state.problems() == problems;
+    if (is_usable) into.push_back(std::move(item));
   }
 }
 
@@ -250,8 +266,17 @@ class Reader {
     const Json* object = Object(name);
     if (object == nullptr) return;
     const ReadState::Step step(state_, name);
-    Reader reader(*object, state_);
-    for (Item& item : list) reader.Take((item.*id).c_str(), item.*member, true);
+    std::map<std::string_view, const Json*> members;
+    for (const auto& [key, value] : object->items()) members.emplace(key, &value);
+    for (Item& item : list) {
+      const auto found = members.find(item.*id);
+      if (found == members.end()) {
+        state_.ReportMissing((item.*id).c_str());
+        continue;
+      }
+      const ReadState::Step of_item(state_, (item.*id).c_str());
+      Read(*found->second, item.*member, state_);
+    }
   }
 
  private:
@@ -265,6 +290,7 @@ class Reader {
 
   template <typename T>
   void Take(const char* name, T&& member, bool is_required) {
+    if (state_.failed()) return;
     const auto found = from_.find(name);
     if (found == from_.end()) {
       if (is_required) state_.ReportMissing(name);

@@ -215,9 +215,34 @@ TEST(VerdictJson, TolerantReaderTakesWhatItCanRead) {
   EXPECT_EQ(read->settings[0].id, "heldout-3");
   EXPECT_TRUE(read->settings[0].trials.empty());
   EXPECT_LT(read->notes[0].size(), 4200u);
+  json["settings"][0]["cases"][0]["seed"] = 5;
+  json["flags"] = {1, "-O3", nullptr};
+  json["reasons"][0]["trial"] = "first";
+  json["sandbox"]["recorder"] = "none";
+  const auto odd = ReadVerdict(json, "v.json", kTolerant);
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->flags, std::vector<std::string>{"-O3"}) << "malformed texts are left out";
+  EXPECT_FALSE(odd->reasons[0].at.trial) << "a malformed number is none";
+  EXPECT_FALSE(odd->provenance.recorder);
   for (const char* text : {"null", "[]", "3", "\"text\""}) {
     EXPECT_FALSE(ReadVerdict(*ParseJson(text, "t"), "v.json", kTolerant)) << text;
   }
+}
+
+/// Items that are larger in memory than as text, and settings with the same id.
+TEST(VerdictJson, BoundsTheMemoryOfLargeLists) {
+  Json json = ToJson(FullVerdict());
+  json["settings"][0]["counters"]["launches"] = Json(Json::array_t(900'000, Json::object()));
+  const auto strict = ReadStrictly(json);
+  ASSERT_FALSE(strict);
+  EXPECT_THAT(strict.error().message, HasSubstr("launches[0].kernel is missing"));
+  const auto tolerant = ReadVerdict(json, "v.json", kTolerant);
+  ASSERT_TRUE(tolerant);
+  EXPECT_LE(tolerant->settings[0].counters.launches.size(), kTolerant.longest_list);
+  const ReadOptions small{.tolerant = true, .most_bytes = 3 * sizeof(LaunchCounters)};
+  const auto cut = ReadVerdict(json, "v.json", small);
+  ASSERT_TRUE(cut);
+  EXPECT_TRUE(cut->settings.empty() || cut->settings[0].counters.launches.size() <= 3);
 }
 
 }  // namespace

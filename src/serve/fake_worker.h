@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "records/json.h"
 #include "serve/identity.h"
 #include "serve/remote_oracle.h"
 #include "serve/worker.h"
@@ -51,24 +52,29 @@ class FakeJudge final : public Judge {
     TRY_ASSIGN(const task::Task task, task::LoadTask(files.task.string(), {}));
     if (!work.setting.empty()) return Time(work, text);
     Done done;
-    done.verdict = {{"schema", "cupel.verdict/1"},
-                    {"task", task.name},
-                    {"direction", work.item.backward ? "backward" : "forward"},
-                    {"kernel", work.item.kernel.string()},
-                    {"source_sha256", Sha256Hex(text.ends_with("lie") ? "another" : text)},
-                    {"task_sha256", task.content_hash[work.item.backward ? 1 : 0]},
-                    {"pid", getpid()}};
+    records::Verdict verdict;
+    verdict.task = task.name;
+    verdict.direction = work.item.backward ? task::Direction::kBackward : task::Direction::kForward;
+    verdict.kernel_path = work.item.kernel.string();
+    verdict.source_hash = Sha256Hex(text.ends_with("lie") ? "another" : text);
+    verdict.task_hash = task.content_hash[work.item.backward ? 1 : 0];
+    verdict.provenance.asked.trials = 1;
     if (is("time")) {
-      done.verdict["verdict"] = "accepted";
-      const auto add = [&](const char* id, const char* status, const char* derived) {
-        done.verdict["settings"].push_back({{"id", id}, {"status", status}, {"derived", derived}});
+      verdict.decision = records::Decision::kAccepted;
+      const auto add = [&](const char* id, records::SettingStatus status, const char* derived) {
+        records::SettingReport& setting = verdict.settings.emplace_back();
+        setting.id = id;
+        setting.status = status;
+        setting.derived = derived;
       };
-      add("a", "passed", "");
-      add("b", "skipped", "");
-      add("c", "passed", "");
-      add("odd", "passed", "a");
-      add("d", "passed", "");
+      add("a", records::SettingStatus::kPassed, "");
+      add("b", records::SettingStatus::kNotDeclared, "");
+      add("c", records::SettingStatus::kPassed, "");
+      add("odd", records::SettingStatus::kPassed, "a");
+      add("d", records::SettingStatus::kPassed, "");
     }
+    done.verdict = records::ToJson(verdict);
+    done.verdict["pid"] = getpid();
     if (is("twice")) {
       Done early = done;
       early.ticket = work.ticket;
@@ -112,7 +118,13 @@ class FakeJudge final : public Judge {
     TRY(follow("time, meet ", [](const std::string& folder) { return Meet(folder); }));
     TRY(follow("time, alone ", [](const std::string& folder) { return BeAlone(folder); }));
     const std::string id = text == "time another setting" ? "b" : work.setting;
-    done.bench = {{"gpu", "fake"}, {"settings", Json::array({{{"id", id}, {"pid", getpid()}}})}};
+    records::Bench bench;
+    bench.gpu = "fake";
+    bench.ceilings.read_bytes = bench.ceilings.copy_bytes = 1;
+    bench.settings.resize(1);
+    bench.settings[0].id = id;
+    done.bench = records::ToJson(bench);
+    done.bench["settings"][0]["pid"] = getpid();
     return done;
   }
 

@@ -127,7 +127,7 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   } else {
     question.run_seed = record.verdict.seed;
     for (const records::SettingReport& setting : record.verdict.settings) {
-      question.given[setting.id] = setting.cases;
+      if (!setting.cases.empty()) question.given[setting.id] = setting.cases;
     }
   }
   return question;

@@ -241,6 +241,7 @@ Json Asked(Json config) {
 
 std::string DecisionOf(const Json& verdict, const Json& bench) {
   const records::Decision decision = VerdictFrom(verdict).decision;
+  if (records::Name(decision) != TextAt(verdict, "verdict")) return "error";  // it has none
   const bool fails =
       decision == records::Decision::kAccepted && !TimedReasons(BenchFrom(bench)).empty();
   return std::string(records::Name(fails ? records::Decision::kRejected : decision));
@@ -262,7 +263,7 @@ Json SuiteItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& 
   }
   for (const Json& reason : TimedReasons(bench)) json["reasons"].push_back(reason);
   if (!verdict.declared.empty()) json["declared"] = verdict.declared;
-  json["seed"] = std::to_string(verdict.seed);
+  json["seed"] = verdict_json.is_object() ? std::to_string(verdict.seed) : "";
   json["settings"] = Json::array();
   const bool estimates = verdict.device.starts_with("emu");
   for (const records::SettingReport& setting : verdict.settings) {
