@@ -8,6 +8,42 @@ from support import CupelTest, SOURCE, ci_share
 
 GPU = pathlib.Path("/dev/nvidiactl").exists()
 
+SOMETIMES = """
+import torch
+
+
+def forward_fn(x):
+    if x.shape[0] == 9:
+        raise ValueError("nine rows")
+    return x + x
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=8):
+    return [torch.randn(rows, 16)]
+"""
+
+DOUBLE = r"""
+#include <torch/extension.h>
+
+__global__ void Double(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + x[i];
+}
+
+torch::Tensor forward(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  Double<<<(x.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
 
 @ci_share()
 class Verify(CupelTest):
@@ -41,6 +77,24 @@ class Verify(CupelTest):
         env = {**self.environment(), "CUPEL_CACHE": str(self.folder / "other")}
         again = self.verify(record, env=env)
         self.assertEqual(again.status, 0, f"{again}\n{again.json}")
+
+    def test_repeats_a_verdict_if_the_reference_fails_at_some_settings(self):
+        task = self.folder / "sometimes"
+        task.mkdir()
+        (task / "func_forward.py").write_text(SOMETIMES)
+        for configs, status in (([{"rows": 8}, {"rows": 9}], 0), ([{"rows": 9}], 2)):
+            with self.subTest(configs=configs):
+                (task / "config_forward.json").write_text(json.dumps({"multi_input_configs": configs}))
+                kernel, record = self.write("double.cu", DOUBLE), self.folder / "record.json"
+                done = self.cupel("check", kernel, "--task", task, "--settings", "multi", "--device", "emu",
+                                  "--json", record)
+                stored = json.loads(record.read_text())
+                self.assertEqual(done.status, status, done)
+                statuses = {setting["description"]: setting["status"] for setting in stored["settings"]}
+                self.assertEqual(statuses.get("rows=9"), "no_reference", statuses)
+                again = self.verify(record)
+                self.assertEqual(again.status, 0, f"{again}\n{again.json}")
+                self.assertEqual(again.json["repeated"], stored["verdict"])
 
     def test_detects_an_edited_record(self):
         _, record, stored = self.record(kernels.linear("sum + b[col]", "sum"), "--seed", "3")

@@ -83,7 +83,7 @@ class Decoder {
   int SpecialSlotOf(Special which);
   void LayOutFrame();
 
-  // decode_operands.cc
+  // operands.cc
   int Read(const ptx::Operand& operand, SlotKind kind, ptx::Type type);
   int ReadRegister(int reg, SlotKind kind, ptx::Type type);
   int ReadImmediate(const ptx::Operand& operand, SlotKind kind, ptx::Type type);
@@ -95,7 +95,7 @@ class Decoder {
   void FinishWrite(const ptx::Operand& operand, int slot, SlotKind kind, bool is_signed);
   std::optional<uint64_t> SymbolValue(const std::string& name, std::string* global);
 
-  // decode.cc
+  // decoder.cc
   bool CheckBranches();
   void EmitBody();
   void EmitStart();
@@ -117,7 +117,7 @@ class Decoder {
   void Resolve();
   void ResolveLists();
 
-  // decode_forms.cc
+  // forms.cc
   bool EmitTable(const ptx::Instr& instr, const Form& form);
   bool EmitMov(const ptx::Instr& instr);
   bool EmitCvta(const ptx::Instr& instr);
@@ -128,14 +128,14 @@ class Decoder {
   int EmitCompare(const ptx::Instr& instr, Micro part, ptx::Type type);
   bool EmitChoose(const ptx::Instr& instr);
 
-  // decode_memory.cc
+  // memory.cc
   bool EmitAccess(const ptx::Instr& instr);
   bool EmitParameterLoad(const ptx::Instr& instr, ptx::Type type);
   bool EmitAtomic(const ptx::Instr& instr);
   int AddressSlot(const ptx::Operand& operand, MemorySpace space, int64_t* displacement);
   bool SpaceOf(const ptx::Instr& instr, const ptx::Operand& address, MemorySpace* space);
 
-  // decode_flow.cc
+  // flow.cc
   bool EmitBranch(const ptx::Instr& instr);
   bool EmitIndexedBranch(const ptx::Instr& instr);
   bool EmitExit();
@@ -145,7 +145,7 @@ class Decoder {
   bool EmitShuffle(const ptx::Instr& instr);
   bool EmitWarpLevel(const ptx::Instr& instr);
 
-  // decode_matrix.cc
+  // matrix.cc
   bool BeginMatrix(const ptx::Instr& instr);
   bool EmitMatrixMove(const ptx::Instr& instr);
   bool EmitProduct(const ptx::Instr& instr);
@@ -155,7 +155,7 @@ class Decoder {
                                  const std::vector<size_t>& order, SlotKind kind, bool write);
   void SetList(const std::vector<int>& slots);
 
-  // decode_calls.cc
+  // calls.cc
   int CurrentFrame() const;
   bool EmitArgument(const CallSite::Piece& piece, bool to_callee);
   std::vector<int> SlotsToSave();
@@ -163,7 +163,7 @@ class Decoder {
   bool EmitReturn();
   bool EmitReport(const ptx::Instr& instr);
 
-  // decode_rare.cc
+  // rare.cc
   void EmitWithoutHint(const ptx::Instr& instr);
   bool EmitPolicy(const ptx::Instr& instr);
   void EmitAlignmentCheck(const ptx::Operand& address, uint32_t bytes, bool store);
@@ -174,11 +174,11 @@ class Decoder {
   bool EmitCluster(const ptx::Instr& instr);
   bool EmitClusterBarrier(const ptx::Instr& instr);
 
-  // decode_async.cc
+  // async.cc
   bool EmitAsync(const ptx::Instr& instr);
   bool EmitCopyAsync(const ptx::Instr& instr);
 
-  // decode_mbarrier.cc
+  // mbarrier.cc
   bool EmitMemoryBarrier(const ptx::Instr& instr);
   bool EmitMemoryBarrierArrive(const ptx::Instr& instr);
   bool EmitMemoryBarrierWait(const ptx::Instr& instr);

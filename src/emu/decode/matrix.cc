@@ -142,7 +142,7 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
        instr.Has(Modifier::kRm) || instr.Has(Modifier::kRp))) {
     return false;
   }
-  // The buffers of the handlers limit the size (ops_matrix.inc). b1 elements are not expanded.
+  // The buffers of the handlers limit the size (ops/matrix.inc). b1 elements are not expanded.
   const uint32_t block = shape->a == MatrixType::kB1 ? 1 : 8 * DepthOf(BitsOf(shape->a));
   if (shape->k > 4 || std::max(shape->m, shape->n) * shape->k * block > kMostProductElements) {
     return false;

@@ -1,6 +1,6 @@
-// The emulator's columns of the instruction table (ptx/opcodes.def, emu/micros.def): what the
+// The emulator's columns of the instruction table (ptx/opcodes.def, emu/isa/micros.def): what the
 // estimates, the decoder, the checks and the shadows need to know about an instruction or a
-// micro-op. The handlers themselves are in emu/handlers.h.
+// micro-op. The handlers themselves are in emu/ops/handlers.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -89,7 +89,7 @@ enum class Decode : uint8_t {
   kReport,
 };
 
-/// How shadow values follow an instruction or a micro-op (shadow_code.cc).
+/// How shadow values follow an instruction or a micro-op (emu/shadow/code.cc).
 enum class ShadowRule : uint8_t {
   kNone,    // nothing is known
   kSilent,  // changes no value
