@@ -74,6 +74,7 @@ std::string OverallTable(const records::Counters& counters) {
 std::string ProfileText(const records::Counters& counters, const device::Description& device,
                         const SourceText& source) {
   std::vector<const LaunchCounters*> slowest;
+  slowest.reserve(counters.launches.size());
   for (const LaunchCounters& launch : counters.launches) slowest.push_back(&launch);
   std::stable_sort(slowest.begin(), slowest.end(),
                    [](const auto* a, const auto* b) { return a->estimated_us > b->estimated_us; });
