@@ -66,7 +66,7 @@ Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline,
     if (sent > 0) {
       rest.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN || errno == EINTR) {
-      const auto ready = Await(fd, POLLOUT, deadline, stop);
+      auto ready = Await(fd, POLLOUT, deadline, stop);
       if (!ready && ready.error().code == ErrorCode::kCancelled) return ready;
       if (!ready) return Fail(ErrorCode::kIo, "a child process does not read its messages");
     } else {

@@ -24,6 +24,7 @@ std::vector<MeanRatio> Bench::GeometricMeans() const {
     }
   }
   std::vector<MeanRatio> means;
+  means.reserve(ratios.size());
   for (const auto& [names, values] : ratios) {
     means.push_back({names.first, names.second, stats::GeometricMean(values),
                      static_cast<int64_t>(values.size())});
