@@ -63,9 +63,9 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
     if (!setting->derived.empty()) continue;  // the task does not list these sizes
     const auto& reports = result.judged.verdict.settings;
     const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
-      return report.id == setting->id && report.status == records::SettingStatus::kPassed;
+      return report.id == setting->id && report.passed();
     });
-    if (!right || result.judged.verdict.decision != records::Decision::kAccepted) continue;
+    if (!right || !result.judged.verdict.accepted()) continue;
     const KernelToTime kernel{job.kernel.filename().string(), image};
     TRY_ASSIGN(records::SettingTimes times, TimeSetting(*lane.parts, job.question, *setting,
                                                         std::span(&kernel, 1), *lane.bench));

@@ -16,7 +16,6 @@ Json ToJson(const Finding& finding) { return Write(finding); }
 Json ToJson(const Reason& reason) { return Write(reason); }
 Json ToJson(const std::vector<Reason>& reasons) { return Write(reasons); }
 Json ToJson(const Control& control) { return Write(control); }
-Json ToJson(const Asked& asked) { return Write(asked); }
 Json ToJson(const GpuState& state) { return Write(state); }
 Json ToJson(const EnergyUse& use) { return Write(use); }
 Json ToJson(const Ceilings& ceilings) { return Write(ceilings); }
@@ -52,10 +51,6 @@ Result<Bench> ReadBench(const Json& json, std::string_view what, const ReadOptio
   return ReadAll<Bench>(json, what, options);
 }
 
-Result<SettingTimes> ReadSettingTimes(const Json& json, std::string_view what,
-                                      const ReadOptions& options) {
-  return ReadAll<SettingTimes>(json, what, options);
-}
 Result<Ceilings> ReadCeilings(const Json& json, std::string_view what) {
   return ReadAll<Ceilings>(json, what, {});
 }

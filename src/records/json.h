@@ -20,7 +20,6 @@ Json ToJson(const Finding& finding);
 Json ToJson(const Reason& reason);
 Json ToJson(const std::vector<Reason>& reasons);
 Json ToJson(const Control& control);
-Json ToJson(const Asked& asked);
 Json ToJson(const GpuState& state);
 Json ToJson(const EnergyUse& use);
 Json ToJson(const Ceilings& ceilings);
@@ -41,8 +40,6 @@ Json ToJson(const Verdict& verdict);
 /// is wrong. Tolerant readers fail only if the whole is not an object.
 Result<Verdict> ReadVerdict(const Json& json, std::string_view what, const ReadOptions& options);
 Result<Bench> ReadBench(const Json& json, std::string_view what, const ReadOptions& options);
-Result<SettingTimes> ReadSettingTimes(const Json& json, std::string_view what,
-                                      const ReadOptions& options);
 Result<Ceilings> ReadCeilings(const Json& json, std::string_view what);
 Result<EnergyUse> ReadEnergyUse(const Json& json, std::string_view what);
 Result<GpuState> ReadGpuState(const Json& json, std::string_view what);

@@ -54,10 +54,8 @@ class ReadState {
     }
   }
   void ReportMissing(const char* name) {
-    ++problems_;
-    if (!options_.tolerant && problem_.empty()) {
-      problem_ = fmt::format("{}{}{} is missing", path_, path_.empty() ? "" : ".", name);
-    }
+    const Step step(*this, name);
+    Report("is missing");
   }
 
   /// Extends the current place while the object exists.

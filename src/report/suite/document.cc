@@ -20,8 +20,9 @@ namespace {
 
 /// Verdicts and measurements come from workers: members that are missing or malformed have their
 /// defaults.
-records::Verdict VerdictFrom(const Json& json) {
-  return records::ReadVerdict(json, "verdict", records::kTolerant).value_or(records::Verdict{});
+std::optional<records::Verdict> VerdictIn(const Json& json) {
+  auto verdict = records::ReadVerdict(json, "verdict", records::kTolerant);
+  return verdict ? std::optional(*std::move(verdict)) : std::nullopt;
 }
 records::Bench BenchFrom(const Json& json) {
   return records::ReadBench(json, "bench", records::kTolerant).value_or(records::Bench{});
@@ -157,6 +158,36 @@ Json PendingJson(const archive::SuiteItem& item) {
           {"source_sha256", item.source_sha256}};
 }
 
+/// `judged`: nullopt if cupel could not judge the kernel.
+Json ItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& outcome,
+              const std::optional<records::Verdict>& judged, const records::Bench& bench) {
+  static const records::Verdict nothing;
+  const records::Verdict& verdict = judged ? *judged : nothing;
+  Json json = PendingJson(item);
+  json["decision"] = outcome.decision;
+  json["reasons"] = Json::array();
+  if (!outcome.error.empty()) {
+    json["reasons"].push_back(
+        {{"code", "error"}, {"message", outcome.error}, {"where", ""}, {"remedy", outcome.remedy}});
+  }
+  for (const records::Reason& reason : verdict.reasons) {
+    json["reasons"].push_back(Reason(reason, reason.where));
+  }
+  for (const Json& reason : TimedReasons(bench)) json["reasons"].push_back(reason);
+  if (!verdict.declared.empty()) json["declared"] = verdict.declared;
+  json["seed"] = judged ? std::to_string(verdict.seed) : "";
+  json["settings"] = Json::array();
+  const bool estimates = verdict.device.starts_with("emu");
+  for (const records::SettingReport& setting : verdict.settings) {
+    json["settings"].push_back(SettingJson(setting, bench, estimates));
+  }
+  json["timing"] = {{"build_seconds", FiniteOrZero(verdict.build_seconds)},
+                    {"seconds", outcome.seconds},
+                    {"worker", outcome.worker},
+                    {"cases", outcome.cases}};
+  return json;
+}
+
 /// The different values of one member of the verdicts, as a text: "emu (h100)".
 std::string Joined(const std::set<std::string>& values) {
   std::string joined;
@@ -169,10 +200,10 @@ struct Gathered {
   std::set<std::string> devices, torches, commits;
   Json ceilings = Json::object();
 
-  void AddOrigin(const Json& json) {
-    const records::Verdict verdict = VerdictFrom(json);
-    if (!verdict.device.empty()) devices.insert(verdict.device);
-    if (!verdict.torch_version.empty()) torches.insert(verdict.torch_version);
+  void AddOrigin(const std::optional<records::Verdict>& verdict) {
+    if (!verdict) return;
+    if (!verdict->device.empty()) devices.insert(verdict->device);
+    if (!verdict->torch_version.empty()) torches.insert(verdict->torch_version);
   }
 };
 
@@ -186,10 +217,11 @@ Result<Json> UnfinishedJson(const archive::SuiteItem& item, const archive::Suite
   for (const archive::SuiteTimed& timed : judged.timed) outcome.seconds += timed.seconds;
   TRY_ASSIGN(const Json verdict, ParseJson(judged.verdict, item.id));
   outcome.decision = DecisionOf(verdict, nullptr);
-  Json json = SuiteItemJson(item, outcome, verdict, nullptr);
+  const std::optional<records::Verdict> read = VerdictIn(verdict);
+  Json json = ItemJson(item, outcome, read, {});
   const size_t done = judged.timed.size(), of = SettingsToTime(verdict).size();
   json["unfinished"] = {{"timed", done}, {"of", of}};
-  all.AddOrigin(verdict);
+  all.AddOrigin(read);
   return json;
 }
 
@@ -211,8 +243,9 @@ Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, 
   if (!outcome->bench.empty()) {
     TRY_ASSIGN(bench, ParseJson(outcome->bench, item.id));
   }
-  all.items.push_back(SuiteItemJson(item, *outcome, verdict, bench));
-  all.AddOrigin(verdict);
+  const std::optional<records::Verdict> read = VerdictIn(verdict);
+  all.items.push_back(ItemJson(item, *outcome, read, BenchFrom(bench)));
+  all.AddOrigin(read);
   if (!outcome->commit.empty()) all.commits.insert(outcome->commit);
   if (const Json& ceilings = MemberAt(bench, "ceilings"); ceilings.is_object()) {
     all.ceilings = ceilings;
@@ -240,7 +273,8 @@ Json Asked(Json config) {
 }  // namespace
 
 std::string DecisionOf(const Json& verdict, const Json& bench) {
-  const records::Decision decision = VerdictFrom(verdict).decision;
+  const std::optional<records::Verdict> read = VerdictIn(verdict);
+  const records::Decision decision = read ? read->decision : records::Decision::kError;
   if (records::Name(decision) != TextAt(verdict, "verdict")) return "error";  // it has none
   const bool fails =
       decision == records::Decision::kAccepted && !TimedReasons(BenchFrom(bench)).empty();
@@ -248,32 +282,8 @@ std::string DecisionOf(const Json& verdict, const Json& bench) {
 }
 
 Json SuiteItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& outcome,
-                   const Json& verdict_json, const Json& bench_json) {
-  const records::Verdict verdict = VerdictFrom(verdict_json);
-  const records::Bench bench = BenchFrom(bench_json);
-  Json json = PendingJson(item);
-  json["decision"] = outcome.decision;
-  json["reasons"] = Json::array();
-  if (!outcome.error.empty()) {
-    json["reasons"].push_back(
-        {{"code", "error"}, {"message", outcome.error}, {"where", ""}, {"remedy", outcome.remedy}});
-  }
-  for (const records::Reason& reason : verdict.reasons) {
-    json["reasons"].push_back(Reason(reason, reason.where));
-  }
-  for (const Json& reason : TimedReasons(bench)) json["reasons"].push_back(reason);
-  if (!verdict.declared.empty()) json["declared"] = verdict.declared;
-  json["seed"] = verdict_json.is_object() ? std::to_string(verdict.seed) : "";
-  json["settings"] = Json::array();
-  const bool estimates = verdict.device.starts_with("emu");
-  for (const records::SettingReport& setting : verdict.settings) {
-    json["settings"].push_back(SettingJson(setting, bench, estimates));
-  }
-  json["timing"] = {{"build_seconds", FiniteOrZero(verdict.build_seconds)},
-                    {"seconds", outcome.seconds},
-                    {"worker", outcome.worker},
-                    {"cases", outcome.cases}};
-  return json;
+                   const Json& verdict, const Json& bench) {
+  return ItemJson(item, outcome, VerdictIn(verdict), BenchFrom(bench));
 }
 
 Result<Json> SuiteDocument(const archive::SuiteStore& store) {
