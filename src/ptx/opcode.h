@@ -17,6 +17,7 @@ enum class Opcode : uint8_t {
 enum class Writes : uint8_t {
   kNothing,
   kFirst,             // the first, unless it is an address
+  kUpdatesFirst,      // the first, which is also read
   kFirstOfReduction,  // the first, if the instruction has the modifier .red
 };
 

@@ -186,6 +186,8 @@ bool Decoder::EmitRow(const Instr& instr) {
       return EmitFragment(instr);
     case Decode::kMatrixRows:
       return EmitMatrixRows(instr);
+    case Decode::kWarpgroup:
+      return EmitWarpgroup(instr);
     case Decode::kMatrixMove:
       return EmitMatrixMove(instr);
     case Decode::kAsync:

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "emu/core/code.h"
+#include "emu/core/matrix.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
 #include "emu/core/op.h"
@@ -60,6 +61,8 @@ bool MaySwitch(const ptx::Instr& instr);
 
 /// The form of an instruction's handler. Equivalent spellings have the same form.
 Form CanonicalForm(const ptx::Instr& instr);
+
+struct WarpgroupRead;
 
 class Decoder {
  public:
@@ -154,6 +157,14 @@ class Decoder {
   std::vector<int> FragmentSlots(const std::vector<ptx::Operand>& registers,
                                  const std::vector<size_t>& order, SlotKind kind, bool write);
   void SetList(const std::vector<int>& slots);
+
+  // warpgroup.cc
+  bool EmitWarpgroup(const ptx::Instr& instr);
+  bool EmitWarpgroupProduct(const ptx::Instr& instr);
+  void EmitClear(const ptx::Instr& instr);
+  std::vector<int> ReadLeft(const ptx::Instr& instr, bool transposed);
+  void EmitRead(int descriptor, const WarpgroupRead& read, const std::vector<int>& slots);
+  std::vector<int> Negated(const std::vector<int>& slots, MatrixType type);
 
   // calls.cc
   int CurrentFrame() const;

@@ -8,6 +8,7 @@
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
 #include "emu/decode/decoder.h"
+#include "emu/decode/matrix_operands.h"
 #include "emu/isa/instructions.h"
 
 namespace cupel::emu {
@@ -18,8 +19,6 @@ using ptx::Opcode;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
-
-namespace {
 
 std::optional<MatrixType> MatrixTypeOf(Type type) {
   switch (type) {
@@ -56,6 +55,8 @@ std::optional<MatrixType> MatrixTypeOf(Type type) {
   }
 }
 
+namespace {
+
 /// The shape, if all its numbers are at most 256.
 std::optional<ptx::Shape> ExtentOf(const Instr& instr) {
   const ptx::Shape& shape = instr.shape;
@@ -74,7 +75,11 @@ uint32_t DepthBlocks(uint32_t count, uint32_t bits) {
   return count % depth == 0 ? count / depth : 0;
 }
 
+}  // namespace
+
 uint32_t SlotsOfAccumulator(MatrixType type) { return type == MatrixType::kF16 ? 1 : 2; }
+
+namespace {
 
 // The index of a block's register in an instruction's operand list. 16 lines form a unit, whose two
 // blocks alternate.
@@ -87,7 +92,8 @@ size_t AccumulatorIndex(uint32_t line, uint32_t column, uint32_t lines, uint32_t
   return (line / 2) * 2 * columns * slots + column * 2 * slots + line % 2 * slots;
 }
 
-/// The order of a fragment's registers in the lists of matrix.h. `role` is 'a', 'b', 'c' or 'd'.
+}  // namespace
+
 std::vector<size_t> OrderOf(char role, uint32_t lines, uint32_t columns, uint32_t slots) {
   std::vector<size_t> order;
   for (uint32_t line = 0; line < lines; ++line) {
@@ -100,6 +106,8 @@ std::vector<size_t> OrderOf(char role, uint32_t lines, uint32_t columns, uint32_
   }
   return order;
 }
+
+namespace {
 
 std::vector<Operand> ElementsOf(const Operand& operand) {
   if (operand.kind == OperandKind::kVector) return operand.elements;
@@ -151,6 +159,8 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
          shape->m <= 4 && shape->n >= 1 && shape->n <= 4 && shape->k >= 1 && shape->k <= 4;
 }
 
+}  // namespace
+
 Micro ProductOp(const ProductShape& shape) {
   const bool integers = shape.c == MatrixType::kS32 && shape.d == MatrixType::kS32;
   const bool doubles = shape.c == MatrixType::kF64 && shape.d == MatrixType::kF64;
@@ -177,8 +187,6 @@ Micro ProductOp(const ProductShape& shape) {
       return Micro::kNone;
   }
 }
-
-}  // namespace
 
 /// Stores `slots` as the operand list of the last emitted op.
 void Decoder::SetList(const std::vector<int>& slots) {

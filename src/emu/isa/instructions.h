@@ -83,6 +83,7 @@ enum class Decode : uint8_t {
   kFragment,
   kMatrixRows,
   kMatrixMove,
+  kWarpgroup,
   kAsync,
   kMemoryBarrier,
   kCallOutOfLine,
@@ -139,6 +140,8 @@ enum class ShadowRule : uint8_t {
   kRows,
   kFragment,
   kTranspose,
+  kWarpgroupRead,
+  kWarpgroupClear,
   // Products of matrices.
   kProduct,
   kIntegerProduct,

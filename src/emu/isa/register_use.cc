@@ -19,6 +19,7 @@ bool HasDestination(const Instr& instr) {
     case ptx::Writes::kNothing:
       return false;
     case ptx::Writes::kFirst:
+    case ptx::Writes::kUpdatesFirst:
       return true;
     case ptx::Writes::kFirstOfReduction:
       return instr.Has(Modifier::kRed);
@@ -36,6 +37,9 @@ RegisterUse UseOf(const Instr& instr) {
     const Operand& operand = instr.operands[i];
     const bool is_write = writes && i == 0 && operand.kind != OperandKind::kAddress;
     CollectRegisters(operand, is_write ? &use.writes : &use.reads);
+    if (is_write && ptx::WritesOf(instr.op) == ptx::Writes::kUpdatesFirst) {
+      CollectRegisters(operand, &use.reads);
+    }
   }
   return use;
 }

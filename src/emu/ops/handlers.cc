@@ -36,6 +36,7 @@ const HandlerTable& Handlers(int limit) {
       RegisterAtomic(table);
       RegisterWarp(table);
       RegisterMatrixMoves(table);
+      RegisterWarpgroups(table);
       RegisterAsync(table);
       RegisterMemoryBarriers(table);
       RegisterCalls(table);

@@ -21,6 +21,7 @@ void RegisterControl(HandlerTable& table);
 void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
 void RegisterMatrixMoves(HandlerTable& table);
+void RegisterWarpgroups(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
 void RegisterMemoryBarriers(HandlerTable& table);
 void RegisterCalls(HandlerTable& table);

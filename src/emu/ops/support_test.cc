@@ -51,6 +51,8 @@ std::string_view NoteOn(Decode decode) {
       return "f16, bf16, tf32, f64, e4m3, e5m2, 8-bit, 4-bit and 1-bit integers; dense";
     case Decode::kFragment:
       return "as mma";
+    case Decode::kWarpgroup:
+      return "sm_90a: dense, all shapes, types and swizzles; complete when executed";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:

@@ -85,6 +85,10 @@ Thunks OwnThunks(const Op& op, const Form& form) {
       return FragmentThunks();
     case ShadowRule::kTranspose:
       return TransposeThunks();
+    case ShadowRule::kWarpgroupRead:
+      return WarpgroupReadThunks();
+    case ShadowRule::kWarpgroupClear:
+      return WarpgroupClearThunks();
     case ShadowRule::kCopy:
       return CopyThunks();
     case ShadowRule::kBulkCopy:

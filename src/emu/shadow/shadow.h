@@ -254,6 +254,8 @@ Thunks ProductThunks();
 // shadow_matrix.cc: for "@matrixrows", "@fragment" and movmatrix
 Thunks RowsThunks();
 Thunks FragmentThunks();
+Thunks WarpgroupReadThunks();
+Thunks WarpgroupClearThunks();
 Thunks TransposeThunks();
 // shadow_integer_product.cc: for "@mma.integer" and "@mma.bits"
 Thunks IntegerProductThunks();

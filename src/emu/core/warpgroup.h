@@ -1,0 +1,67 @@
+// wgmma as micro-ops. Each warp of a warpgroup computes its own 16 rows of the result: it reads
+// blocks (matrix.h) of A and B from shared memory, at addresses that a matrix descriptor gives, and
+// multiplies them like mma. Layouts: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
+// Layout".
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cupel::emu {
+
+/// A matrix in shared memory, as its 64-bit descriptor says.
+struct MatrixDescriptor {
+  uint32_t start = 0;                // bytes
+  uint32_t leading = 0, stride = 0;  // byte offsets; their meanings depend on the layout
+  uint32_t base_offset = 0;          // phase of the swizzle pattern
+  uint32_t swizzle = 0;              // bytes of a row: 128, 64, 32; 16: not swizzled
+
+  explicit MatrixDescriptor(uint64_t bits)
+      : start(static_cast<uint32_t>(bits & 0x3fff) << 4),
+        leading(static_cast<uint32_t>(bits >> 16 & 0x3fff) << 4),
+        stride(static_cast<uint32_t>(bits >> 32 & 0x3fff) << 4),
+        base_offset(static_cast<uint32_t>(bits >> 49 & 7)),
+        swizzle(16u << (4 - (bits >> 62)) % 4) {}
+
+  /// The address of `byte` (along k) of line `line` (along m or n). Neighbouring bytes are
+  /// neighbours in memory within 16 bytes.
+  uint32_t OfLines(uint32_t line, uint32_t byte) const {
+    if (swizzle == 16) {
+      return start + line / 8 * stride + line % 8 * 16 + byte / 16 * leading + byte % 16;
+    }
+    return Swizzled(start + line / 8 * stride + line % 8 * swizzle + byte);
+  }
+  /// The same for a transposed matrix of 16-bit elements: neighbouring lines are neighbours.
+  uint32_t OfColumns(uint32_t line, uint32_t k) const {
+    if (swizzle == 16) {
+      return start + line / 8 * stride + line % 8 * 2 + k / 8 * leading + k % 8 * 16;
+    }
+    const uint32_t row = swizzle / 2;  // elements
+    return Swizzled(start + line / row * leading + line % row * 2 + k / 8 * stride +
+                    k % 8 * swizzle);
+  }
+
+ private:
+  /// Exchanges the 16-byte pieces of a row of up to 128 bytes, by the number of the row.
+  uint32_t Swizzled(uint32_t address) const {
+    return address ^ (((address >> 7) - base_offset) & (swizzle / 16 - 1)) << 4;
+  }
+};
+
+/// Which blocks of a matrix in shared memory "@wgmma.read" reads: `lines` blocks of 8 lines from
+/// block `first`, each with two blocks along k. The op's list has a slot for each.
+struct WarpgroupRead {
+  uint32_t lines = 1;       // at most 4
+  uint32_t first = 0;       // at most 31
+  bool of_left = false;     // A: counts from the warp's own 16 rows
+  bool transposed = false;  // only for elements of 16 bits
+
+  uint32_t Pack() const {
+    return lines | first << 3 | uint32_t{of_left} << 8 | uint32_t{transposed} << 9;
+  }
+  static WarpgroupRead Unpack(uint32_t bits) {
+    return {bits & 7u, bits >> 3 & 31u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0};
+  }
+};
+
+}  // namespace cupel::emu

@@ -1,0 +1,203 @@
+// wgmma. Each product becomes reads of fragments from shared memory and products like those of mma,
+// for 32 columns at a time (emu/core/warpgroup.h).
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/core/warpgroup.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "emu/core/handler_table.h"
+#include "emu/core/matrix.h"
+#include "emu/core/op.h"
+#include "emu/decode/decoder.h"
+#include "emu/decode/matrix_operands.h"
+
+namespace cupel::emu {
+
+using ptx::Instr;
+using ptx::Modifier;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+namespace {
+
+/// The operands of wgmma.mma_async after d, a and b.
+struct Scales {
+  bool is_known = false;
+  bool negates = false;  // the product: exactly one of A and B has the scale -1
+  bool transposes_a = false, transposes_b = false;
+};
+
+std::optional<int64_t> Immediate(const Operand& operand) {
+  if (operand.kind != OperandKind::kImmediate) return std::nullopt;
+  return static_cast<int64_t>(operand.bits);
+}
+
+Scales ScalesOf(const Instr& instr, MatrixType type, bool a_in_registers) {
+  Scales scales;
+  const bool is_integer =
+      type == MatrixType::kS8 || type == MatrixType::kU8 || type == MatrixType::kB1;
+  const bool may_transpose = type == MatrixType::kF16 || type == MatrixType::kBF16;
+  size_t count = is_integer ? 4 : 6;
+  if (may_transpose) count += a_in_registers ? 1 : 2;
+  if (instr.operands.size() != count) return scales;
+  std::vector<int64_t> values;
+  for (size_t i = 4; i < count; ++i) {
+    const auto value = Immediate(instr.operands[i]);
+    const bool is_valid =
+        value && (i < 6 ? *value == 1 || *value == -1 : *value == 0 || *value == 1);
+    if (!is_valid) return scales;
+    values.push_back(*value);
+  }
+  scales.is_known = true;
+  if (is_integer) return scales;
+  scales.negates = values[0] != values[1];
+  if (!may_transpose) return scales;
+  scales.transposes_a = !a_in_registers && values[2] == 1;
+  scales.transposes_b = values.back() == 1;
+  return scales;
+}
+
+}  // namespace
+
+/// wgmma.{fence, commit_group, wait_group n, mma_async}
+bool Decoder::EmitWarpgroup(const Instr& instr) {
+  if (!BeginMatrix(instr)) return false;
+  if (instr.Has(Modifier::kMmaAsync)) return EmitWarpgroupProduct(instr);
+  // Products are complete when their instruction has been executed.
+  const bool known = (instr.Has(Modifier::kFence) || instr.Has(Modifier::kCommitGroup) ||
+                      instr.Has(Modifier::kWaitGroup));
+  return known || Fail(instr.Mnemonic());
+}
+
+/// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype d, a, b, scale-d, …
+bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
+  const ptx::Types types = instr.Types();
+  ProductShape shape;
+  if (types.size() != 3 || instr.operands.size() < 4 || instr.Has(Modifier::kSp)) {
+    return Fail(instr.Mnemonic());
+  }
+  const auto d = MatrixTypeOf(types[0]), a = MatrixTypeOf(types[1]), b = MatrixTypeOf(types[2]);
+  if (!d || !a || !b || BitsOf(*a) != BitsOf(*b)) return Fail(instr.Mnemonic());
+  shape.a = *a;
+  shape.b = *b;
+  shape.c = shape.d = *d;
+  shape.saturates = instr.Has(Modifier::kSatfinite);
+  shape.is_and = true;  // of b1
+  shape.m = shape.k = 2;
+  const uint32_t bits = BitsOf(*a), columns = instr.shape.n / 8u;
+  const Micro product = ProductOp(shape);
+  const bool a_in_registers = instr.operands[1].kind == OperandKind::kVector;
+  const Scales scales = ScalesOf(instr, *a, a_in_registers);
+  // k has 32 bytes: two blocks.
+  if (!instr.Has(Modifier::kShape) || instr.shape.m != 64 || instr.shape.n % 8 != 0 ||
+      columns < 1 || columns > 32 || instr.shape.k * bits != 256 || product == Micro::kNone ||
+      product == Micro::kMmaDouble || !scales.is_known) {
+    return Fail(instr.Mnemonic());
+  }
+  const uint32_t slots = SlotsOfAccumulator(*d);
+  const std::vector<Operand>& sums = instr.operands[0].elements;
+  if (sums.size() != size_t{2} * columns * slots) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  EmitClear(instr);
+  std::vector<int> left = ReadLeft(instr, scales.transposes_a);
+  if (left.empty()) return Fail(instr.Mnemonic() + " with these operands");
+  if (scales.negates) left = Negated(left, *a);
+  const int descriptor = Read(instr.operands[2], SlotKind::kDouble, Type::kB64);
+  for (uint32_t first = 0; first < columns; first += 4) {
+    shape.n = std::min(4u, columns - first);
+    std::vector<int> right(size_t{2} * shape.n);
+    auto used = temporaries_used_[SlotKind::kWord];
+    for (int& slot : right) slot = Temporary(SlotKind::kWord);
+    WarpgroupRead read;
+    read.lines = shape.n;
+    read.first = first;
+    read.transposed = scales.transposes_b;
+    EmitRead(descriptor, read, right);
+    const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(2 * slots * first);
+    const std::vector<Operand> part(begin,
+                                    begin + static_cast<std::ptrdiff_t>(2 * slots * shape.n));
+    const std::vector<size_t> order = OrderOf('d', 2, shape.n, slots);
+    std::vector<int> list = left;
+    list.insert(list.end(), right.begin(), right.end());
+    for (const bool write : {false, true}) {
+      const std::vector<int> found = FragmentSlots(part, order, SlotKind::kWord, write);
+      list.insert(list.end(), found.begin(), found.end());
+    }
+    Op& op = Emit(product);
+    op.flops = shape.Pack();
+    SetList(list);
+    temporaries_used_[SlotKind::kWord] = used;
+  }
+  return !failed_;
+}
+
+/// If scale-d is false, the accumulators start from 0.
+void Decoder::EmitClear(const Instr& instr) {
+  const Operand& scale = instr.operands[3];
+  if (scale.kind == OperandKind::kImmediate && scale.bits != 0) return;
+  std::vector<int> sums;
+  for (const Operand& element : instr.operands[0].elements) {
+    sums.push_back(Write(element, SlotKind::kWord));
+  }
+  const int predicate = Read(scale, SlotKind::kPredicate, Type::kPred);
+  Op& op = Emit(Micro::kWgmmaClear);
+  op.src[0] = predicate;
+  op.flops = static_cast<uint32_t>(sums.size());
+  SetList(sums);
+}
+
+/// The slots of the warp's fragment of A, in the order of matrix.h; empty if there are too few.
+std::vector<int> Decoder::ReadLeft(const Instr& instr, bool transposed) {
+  const Operand& a = instr.operands[1];
+  if (a.kind == OperandKind::kVector) {
+    if (a.elements.size() != 4) return {};
+    return FragmentSlots(a.elements, OrderOf('a', 2, 2, 1), SlotKind::kWord, false);
+  }
+  std::vector<int> left(4);
+  for (int& slot : left) slot = Temporary(SlotKind::kWord);
+  WarpgroupRead read;
+  read.lines = 2;
+  read.of_left = true;
+  read.transposed = transposed;
+  EmitRead(Read(a, SlotKind::kDouble, Type::kB64), read, left);
+  return left;
+}
+
+void Decoder::EmitRead(int descriptor, const WarpgroupRead& read, const std::vector<int>& slots) {
+  Op& op = Emit(Micro::kWgmmaRead);
+  op.src[0] = descriptor;
+  op.flops = read.Pack();
+  SetList(slots);
+}
+
+/// Copies of the slots with the opposite sign.
+std::vector<int> Decoder::Negated(const std::vector<int>& slots, MatrixType type) {
+  const Modifier suffix = type == MatrixType::kF16    ? Modifier::kF16x2
+                          : type == MatrixType::kBF16 ? Modifier::kBF16x2
+                                                      : Modifier::kF32;
+  std::vector<int> negated;
+  if (type == MatrixType::kE4M3 || type == MatrixType::kE5M2) {
+    const int signs = SharedConstant(SlotKind::kWord, 0x80808080u);
+    for (const int slot : slots) {
+      Op& op = Emit(Form(ptx::Opcode::kXor, {Modifier::kB32}));
+      op.dst = Temporary(SlotKind::kWord);
+      op.src[0] = slot;
+      op.src[1] = signs;
+      for (size_t s = 2; s < 4; ++s) op.src[s] = slot;
+      negated.push_back(op.dst);
+    }
+    return negated;
+  }
+  for (const int slot : slots) {
+    Op& op = Emit(Form(ptx::Opcode::kNeg, {suffix}));
+    op.dst = Temporary(SlotKind::kWord);
+    for (size_t s = 0; s < 4; ++s) op.src[s] = slot;
+    negated.push_back(op.dst);
+  }
+  return negated;
+}
+
+}  // namespace cupel::emu
