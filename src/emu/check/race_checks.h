@@ -21,6 +21,7 @@ bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uin
 bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
                  const uint32_t* low_halves);
 /// Copies to these places of shared memory have begun. The places have no value until the wait.
-void NoteCopyUnderWay(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+void NoteCopyUnderWay(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                      const uint32_t* offsets);
 
 }  // namespace cupel::emu

@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "emu/check/race_checks.h"
 #include "emu/check/race_report.h"
+#include "emu/check/report.h"
 #include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
 #include "emu/core/op.h"
@@ -44,19 +47,75 @@ void SharedChecker::Reset() {
 }
 
 void SharedChecker::Rebase() {
-  for (Stamp& write : writes_) write = write == 0 ? 0 : kInitialised;
+  for (Stamp& write : writes_) {
+    if (write != 0 && !IsPending(write)) write = kInitialised;
+  }
   std::fill(reads_.begin(), reads_.end(), 0);
   base_ = clocks_.Align() - 1;
 }
 
-void SharedChecker::MakePending(uint32_t offset, uint32_t bytes) {
-  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, kCopyPending);
+void SharedChecker::MakePending(const Warp& warp, const Op* op, uint32_t lane, uint32_t offset,
+                                uint32_t bytes) {
+  const Stamp stamp =
+      kPendingClock << kClockShift | LineId(warp, op) << kLineShift | (warp.index * kLanes + lane);
+  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, stamp);
 }
 
-void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
-  const size_t first = offset >> granule_shift_, count = bytes >> granule_shift_;
-  std::fill_n(writes_.begin() + static_cast<std::ptrdiff_t>(first), count, kInitialised);
-  std::fill_n(reads_.begin() + static_cast<std::ptrdiff_t>(first), count, 0);
+bool SharedChecker::Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clock, uint32_t offset,
+                         uint32_t bytes) {
+  const bool is_old = clock <= base_ || clock - base_ >= kMostSharedClock;
+  const Stamp stamp =
+      is_old ? kInitialised
+             : (clock - base_) << kClockShift | LineId(warp, op) << kLineShift | thread;
+  const uint32_t end = (offset + bytes) >> granule_shift_;
+  for (uint32_t granule = offset >> granule_shift_; granule < end; ++granule) {
+    const Stamp read = std::exchange(reads_[granule], 0);
+    writes_[granule] = stamp;
+    if (read == 0) continue;
+    const int line = LineOfId(warp, LineIdOf(read));
+    Fault(
+        warp, op, "shared_race",
+        fmt::format("The asynchronous copy fills byte {} of shared memory, which {}{} read before "
+                    "the copy was complete: wait for the copy first.",
+                    granule << granule_shift_,
+                    HasFlag(read) ? std::string("several threads")
+                                  : fmt::format("thread {}", ThreadOf(read)),
+                    line > 0 ? fmt::format(", at line {},", line) : std::string()),
+        static_cast<int>(thread % kLanes));
+    return false;
+  }
+  return true;
+}
+
+void SharedChecker::ClearPending(uint32_t offset, uint32_t bytes) {
+  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, kInitialised);
+}
+
+/// Calls f(lane, granule) for each granule of each lane's access, until it returns false.
+template <class F>
+bool SharedChecker::ForEachGranule(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
+                                   uint32_t bytes, const uint32_t* offsets, F f) const {
+  const uint32_t clock = clocks_.of(warp.index).now - base_;
+  const Stamp common = clock << kClockShift | LineId(warp, op) << kLineShift;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint32_t thread = warp.index * kLanes + lane;
+    const Lane access{.warp = warp,
+                      .op = op,
+                      .kind = kind,
+                      .lane = lane,
+                      .thread = thread,
+                      .offset = offsets[lane],
+                      .bytes = bytes,
+                      .stamp = common | thread,
+                      .active = active,
+                      .offsets = offsets};
+    const uint32_t last = (offsets[lane] + bytes - 1) >> granule_shift_;
+    for (uint32_t granule = offsets[lane] >> granule_shift_; granule <= last; ++granule) {
+      if (!f(access, granule)) return false;
+    }
+  }
+  return true;
 }
 
 /// True if the access that left `stamp` happened before that of `lane`, or was its own.
@@ -101,6 +160,49 @@ bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
   return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
 }
 
+namespace {
+
+std::string CopyOf(const Warp& warp, Stamp pending) {
+  const int line = LineOfId(warp, LineIdOf(pending));
+  return line > 0 ? fmt::format("the asynchronous copy of line {}", line)
+                  : std::string("an asynchronous copy");
+}
+
+}  // namespace
+
+/// An access to memory that a copy is about to fill. Plain reads are reported when the copy or the
+/// block ends.
+bool SharedChecker::CheckPending(const Lane& lane, uint32_t granule) const {
+  if (!lane.kind.store && !lane.kind.proxied) {
+    ReportUnwritten(lane, granule);
+    return true;
+  }
+  Fault(lane.warp, lane.op, "shared_race",
+        fmt::format("Thread {} {} byte {} of shared memory while {} to it is in progress: wait for "
+                    "the copy first.",
+                    lane.thread, lane.kind.store ? "writes" : "reads", granule << granule_shift_,
+                    CopyOf(lane.warp, writes_[granule])),
+        static_cast<int>(lane.lane));
+  return false;
+}
+
+/// A read by the asynchronous proxy, which is ordered after the last write: it must also be ordered
+/// by a proxy fence, unless that write was of the asynchronous proxy itself.
+bool SharedChecker::CheckProxied(const Lane& lane, uint32_t granule) const {
+  const Stamp write = writes_[granule];
+  const uint32_t clock = SharedClockOf(write);
+  if (clock == 0 || clocks_.Proxied(WarpOf(write), clock + base_, lane.warp.index)) return true;
+  const int line = LineOfId(lane.warp, LineIdOf(write));
+  Fault(
+      lane.warp, lane.op, "missing_proxy_fence",
+      fmt::format("The asynchronous proxy reads byte {} of shared memory, which thread {} wrote{} "
+                  "through the generic proxy: a fence.proxy.async is missing between the two.",
+                  granule << granule_shift_, ThreadOf(write),
+                  line > 0 ? fmt::format(" at line {}", line) : std::string()),
+      static_cast<int>(lane.lane));
+  return false;
+}
+
 void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
   const uint32_t byte = granule << granule_shift_;
   EarlyRead read{"uninitialized_shared",
@@ -109,9 +211,10 @@ void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
                  "",
                  byte,
                  true};
-  if (writes_[granule] == kCopyPending) {
+  if (IsPending(writes_[granule])) {
     read.code = "missing_copy_wait";
-    read.why = " while an asynchronous copy to it is in progress: wait for the copy first.";
+    read.why = fmt::format(" while {} to it is in progress: wait for the copy first.",
+                           CopyOf(lane.warp, writes_[granule]));
     read.is_unwritten = false;
   }
   Suspect(lane.warp, lane.op, lane.lane, std::move(read));
@@ -120,7 +223,12 @@ void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
 bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
   Stamp& write = writes_[granule];
   Stamp& read = reads_[granule];
-  if (lane.kind.reads() && write <= kCopyPending) ReportUnwritten(lane, granule);
+  if (IsPending(write)) {
+    if (!CheckPending(lane, granule)) return false;
+    if (read == 0) read = lane.stamp;
+    return true;
+  }
+  if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
   const bool strong = lane.kind.strong();
   if (lane.kind.store && SameInstruction(write, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
@@ -131,6 +239,7 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
       WarnLockstep(lane.warp, lane.op, ThreadOf(write), lane.thread);
     }
   }
+  if (lane.kind.proxied && !CheckProxied(lane, granule)) return false;
   if (lane.kind.store && !Ordered(read, lane, true) && !ReportRace(lane, granule, read, false)) {
     return false;
   }
@@ -151,27 +260,34 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
 bool SharedChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                           uint32_t bytes, const uint32_t* offsets) {
   if (NeedsRebase(warp.index)) Rebase();
-  const uint32_t clock = clocks_.of(warp.index).now - base_;
-  const Stamp common = clock << kClockShift | LineId(warp, op) << kLineShift;
-  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
-    const uint32_t thread = warp.index * kLanes + lane;
-    const Lane access{.warp = warp,
-                      .op = op,
-                      .kind = kind,
-                      .lane = lane,
-                      .thread = thread,
-                      .offset = offsets[lane],
-                      .bytes = bytes,
-                      .stamp = common | thread,
-                      .active = active,
-                      .offsets = offsets};
-    const uint32_t last = (offsets[lane] + bytes - 1) >> granule_shift_;
-    for (uint32_t granule = offsets[lane] >> granule_shift_; granule <= last; ++granule) {
-      if (!CheckGranule(access, granule)) return false;
-    }
-  }
-  return true;
+  return ForEachGranule(
+      warp, op, kind, active, bytes, offsets,
+      [&](const Lane& lane, uint32_t granule) { return CheckGranule(lane, granule); });
+}
+
+bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                                   const uint32_t* offsets, const uint32_t* seen) {
+  if (NeedsRebase(warp.index)) Rebase();
+  AccessKind kind;
+  kind.proxied = true;
+  return ForEachGranule(
+      warp, op, kind, active, bytes, offsets, [&](const Lane& lane, uint32_t granule) {
+        const Stamp write = writes_[granule];
+        const uint32_t clock = SharedClockOf(write);
+        if (clock != 0 && (IsPending(write) || seen[WarpOf(write)] <= clock + base_)) {
+          const int line = LineOfId(warp, LineIdOf(write));
+          Fault(warp, op, "shared_race",
+                fmt::format("Thread {} writes byte {} of shared memory{} while this instruction "
+                            "still reads it: wait for its group before the memory is written.",
+                            ThreadOf(write), granule << granule_shift_,
+                            line > 0 ? fmt::format(" at line {}", line) : std::string()),
+                static_cast<int>(lane.lane));
+          return false;
+        }
+        Stamp& read = reads_[granule];
+        read = Ordered(read, lane, true) ? lane.stamp : AddReader(read, lane.stamp);
+        return true;
+      });
 }
 
 bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
@@ -188,9 +304,11 @@ bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t act
   return CheckShared(warp, op, kind, active, bytes, offsets);
 }
 
-void NoteCopyUnderWay(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
+void NoteCopyUnderWay(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                      const uint32_t* offsets) {
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    warp.block->checker->MakePending(offsets[__builtin_ctz(rest)], bytes);
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    warp.block->checker->MakePending(warp, op, lane, offsets[lane], bytes);
   }
 }
 

@@ -28,10 +28,18 @@ class SharedChecker {
   /// Checks an access of the active lanes before it is done. Returns false after an error.
   bool Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
              const uint32_t* offsets);
-  /// Bytes [offset, offset + bytes) have no value until a pending copy fills them.
-  void MakePending(uint32_t offset, uint32_t bytes);
-  /// The bytes have been written, and all later accesses are ordered after that write.
-  void MakeWritten(uint32_t offset, uint32_t bytes);
+  /// Like Check, for a read by the asynchronous proxy that is in progress since the warp had seen
+  /// `seen`: the memory must not have been written since then.
+  bool CheckUnchanged(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                      const uint32_t* offsets, const uint32_t* seen);
+  /// Bytes [offset, offset + bytes) have no value until a copy by `lane` of the warp fills them.
+  void MakePending(const Warp& warp, const Op* op, uint32_t lane, uint32_t offset, uint32_t bytes);
+  /// A pending copy has filled the bytes. Later accesses are ordered after it if they are ordered
+  /// after `clock` of the thread that issued it. Returns false if a thread read the bytes before.
+  bool Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clock, uint32_t offset,
+            uint32_t bytes);
+  /// The pending copies to these bytes are complete.
+  void ClearPending(uint32_t offset, uint32_t bytes);
 
   BlockClocks& clocks() { return clocks_; }
   /// Stamps count from this clock. They are rebased when they run out of bits.
@@ -47,7 +55,12 @@ class SharedChecker {
  private:
   struct Lane;
   void ReportUnwritten(const Lane& lane, uint32_t granule) const;
+  template <class F>
+  bool ForEachGranule(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
+                      const uint32_t* offsets, F f) const;
   bool CheckGranule(const Lane& lane, uint32_t granule);
+  bool CheckPending(const Lane& lane, uint32_t granule) const;
+  bool CheckProxied(const Lane& lane, uint32_t granule) const;
   bool Ordered(Stamp stamp, const Lane& lane, bool is_read) const;
   bool SameInstruction(Stamp write, const Lane& lane, uint32_t granule) const;
   bool ReportRace(const Lane& lane, uint32_t granule, Stamp other, bool other_wrote) const;

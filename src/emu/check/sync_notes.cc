@@ -24,6 +24,8 @@ void NoteFence(Warp& warp, bool reaches_other_blocks) {
   warp.block->checker->clocks().Fence(warp.index, reaches_other_blocks);
 }
 
+void NoteProxyFence(Warp& warp) { warp.block->checker->clocks().FenceProxy(warp.index); }
+
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   BlockClocks& clocks = warp.block->checker->clocks();
   LaunchState& launch = *warp.worker->launch;

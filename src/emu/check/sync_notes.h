@@ -17,6 +17,8 @@ void NoteWarpSync(Warp& warp, uint32_t mask);
 void NoteExit(Warp& warp, uint32_t mask);
 /// A fence. Fences of device or system scope affect other blocks.
 void NoteFence(Warp& warp, bool reaches_other_blocks);
+/// A proxy fence: asynchronous operations see what the warp's threads know.
+void NoteProxyFence(Warp& warp);
 /// An atomic or volatile access: publishes fenced writes, acquires published ones.
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global);
 

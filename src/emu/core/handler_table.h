@@ -43,6 +43,11 @@ class HandlerTable {
   std::vector<std::string> Names() const;
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
+  /// The fast path of the race checks for a read by the asynchronous proxy: `active` pieces of 16
+  /// bytes of shared memory, ordered if they were written before the clocks `seen` (by warp).
+  /// Returns false if the checker must decide.
+  bool (*stamp_proxied)(const Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active,
+                        const uint32_t* seen) = nullptr;
 
  private:
   std::unordered_map<Form, Entry, FormHash> entries_;

@@ -87,7 +87,8 @@ struct AccessKind {
   bool is_volatile = false;
   bool releases = false;
   bool non_coherent = false;
-  bool plain = false;  // Op::aux is an AccessShape, and the operation a load or store
+  bool plain = false;    // Op::aux is an AccessShape, and the operation a load or store
+  bool proxied = false;  // a read by the asynchronous proxy
 
   bool reads() const { return !store || (atomic && !plain); }
   bool strong() const { return atomic || is_volatile; }

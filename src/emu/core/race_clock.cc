@@ -19,12 +19,14 @@ void BlockClocks::Reset() {
     clock.lane_seen.fill(1);
     clock.fenced.fill(0);
     clock.device_fenced.fill(0);
+    clock.proxied.fill(0);
     clock.now = 1;
     clock.seen_elsewhere = 1;
     clock.device_fences = clock.published = 0;
   }
   for (uint32_t barrier = 0; barrier < arrived_.size(); ++barrier) Finish(barrier);
   published_.fill(0);
+  published_proxied_.fill(0);
   any_fence_ = false;
   const uint32_t rest = threads_ % kLanes;
   if (rest != 0) Exit(static_cast<uint32_t>(warps_.size()) - 1, kFullMask << rest);
@@ -65,30 +67,40 @@ void BlockClocks::Sync(uint32_t warp, uint32_t mask) {
   clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
 }
 
-void BlockClocks::Arrive(uint32_t warp, uint32_t barrier) {
+void BlockClocks::Arrive(uint32_t warp, Knowledge& barrier) {
   const WarpClock& clock = warps_[warp];
   ++warps_[warp].now;
   Row row = clock.seen;
   row[warp] = clock.now;
-  Join(arrived_[barrier], row);
-  Join(arrived_fenced_[barrier], clock.fenced);
-  Join(arrived_device_fenced_[barrier], clock.device_fenced);
+  Join(barrier.seen, row);
+  if (!any_fence_) return;
+  Join(barrier.fenced, clock.fenced);
+  Join(barrier.device_fenced, clock.device_fenced);
+  Join(barrier.proxied, clock.proxied);
 }
 
-void BlockClocks::TakeFences(WarpClock& clock, const Row& fenced, const Row& device_fenced) {
-  Join(clock.fenced, fenced);
+void BlockClocks::ArriveCopy(uint32_t warp, uint32_t clock, Knowledge& barrier) {
+  any_fence_ = true;
+  for (Row* row : {&barrier.seen, &barrier.proxied}) {
+    (*row)[warp] = std::max((*row)[warp], clock + 1);
+  }
+}
+
+void BlockClocks::TakeFences(WarpClock& clock, const Knowledge& from) {
+  Join(clock.fenced, from.fenced);
+  Join(clock.proxied, from.proxied);
   const Row before = clock.device_fenced;
-  Join(clock.device_fenced, device_fenced);
+  Join(clock.device_fenced, from.device_fenced);
   if (clock.device_fenced != before) ++clock.device_fences;
 }
 
-void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
+void BlockClocks::Leave(uint32_t warp, uint32_t mask, const Knowledge& barrier) {
   WarpClock& clock = warps_[warp];
-  const Row& row = arrived_[barrier];
+  const Row& row = barrier.seen;
   // Lamport's rule: the clocks of warps that synchronise stay comparable.
   clock.now = std::max(clock.now, *std::max_element(row.begin(), row.end()));
   Join(clock.seen, row);
-  if (any_fence_) TakeFences(clock, arrived_fenced_[barrier], arrived_device_fenced_[barrier]);
+  if (any_fence_) TakeFences(clock, barrier);
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     uint32_t& seen = clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))];
     seen = std::max(seen, row[warp]);
@@ -107,10 +119,22 @@ void BlockClocks::Fence(uint32_t warp, bool reaches_other_blocks) {
   ++clock.device_fences;
 }
 
-void BlockClocks::Publish(uint32_t warp) { Join(published_, warps_[warp].fenced); }
+void BlockClocks::FenceProxy(uint32_t warp) {
+  WarpClock& clock = warps_[warp];
+  any_fence_ = true;
+  ++clock.now;
+  Join(clock.proxied, clock.seen);
+  clock.proxied[warp] = clock.now;
+}
+
+void BlockClocks::Publish(uint32_t warp) {
+  Join(published_, warps_[warp].fenced);
+  Join(published_proxied_, warps_[warp].proxied);
+}
 
 void BlockClocks::Acquire(uint32_t warp) {
   WarpClock& clock = warps_[warp];
+  Join(clock.proxied, published_proxied_);
   const uint32_t own = clock.seen[warp];
   Join(clock.seen, published_);
   clock.seen[warp] = own;
@@ -127,12 +151,13 @@ void BlockClocks::SyncAll() {
     Summarise(clock, w);
   }
   if (!any_fence_) return;
-  Row fenced{}, device_fenced{};
+  Knowledge all;
   for (const WarpClock& clock : warps_) {
-    Join(fenced, clock.fenced);
-    Join(device_fenced, clock.device_fenced);
+    Join(all.fenced, clock.fenced);
+    Join(all.device_fenced, clock.device_fenced);
+    Join(all.proxied, clock.proxied);
   }
-  for (WarpClock& clock : warps_) TakeFences(clock, fenced, device_fenced);
+  for (WarpClock& clock : warps_) TakeFences(clock, all);
 }
 
 uint32_t BlockClocks::Align() {

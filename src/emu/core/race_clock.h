@@ -16,6 +16,15 @@
 
 namespace cupel::emu {
 
+/// What threads knew when they arrived at a barrier. Threads that continue after it know it too.
+/// Rows have an entry for each warp of the block.
+struct Knowledge {
+  using Row = std::array<uint32_t, kLanes>;
+  Row seen{};                     // WarpClock::seen
+  Row fenced{}, device_fenced{};  // their fences also count for warps that publish later
+  Row proxied{};                  // and for the asynchronous proxy
+};
+
 /// The clocks that a warp knows.
 struct WarpClock {
   /// By warp: events of that warp below this clock happened before this warp's current event. The
@@ -24,6 +33,8 @@ struct WarpClock {
   alignas(64) std::array<uint32_t, kLanes> lane_seen;  // of the own warp, by lane
   std::array<uint32_t, kLanes> fenced;                 // `seen` at the last fence of any scope
   std::array<uint32_t, kLanes> device_fenced;          // `seen` at the last device or system fence
+  /// `seen` at the last proxy fence: which generic writes the asynchronous proxy sees.
+  alignas(64) std::array<uint32_t, kLanes> proxied;
   uint32_t now = 1;
   uint32_t seen_elsewhere = 1;  // the maximum of `seen` over other warps
   uint64_t device_fences = 0;   // counts changes of `device_fenced`
@@ -42,20 +53,30 @@ class BlockClocks {
   void Exit(uint32_t warp, uint32_t mask);
   /// Lanes `mask` of a warp synchronised with each other.
   void Sync(uint32_t warp, uint32_t mask);
-  /// Lanes `mask` of a warp arrived at a barrier.
-  void Arrive(uint32_t warp, uint32_t barrier);
+  /// A warp arrived at a barrier.
+  void Arrive(uint32_t warp, Knowledge& barrier);
+  void Arrive(uint32_t warp, uint32_t barrier) { Arrive(warp, arrived_[barrier]); }
+  /// An asynchronous copy that the warp issued at `clock` has arrived at a barrier.
+  void ArriveCopy(uint32_t warp, uint32_t clock, Knowledge& barrier);
   /// Lanes `mask` of a warp continue after the barrier.
-  void Leave(uint32_t warp, uint32_t mask, uint32_t barrier);
+  void Leave(uint32_t warp, uint32_t mask, const Knowledge& barrier);
+  void Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
+    Leave(warp, mask, arrived_[barrier]);
+  }
   /// Synchronises all warps of the block.
   void SyncAll();
   /// Empties the barrier.
-  void Finish(uint32_t barrier) {
-    for (auto* rows : {&arrived_, &arrived_fenced_, &arrived_device_fenced_})
-      (*rows)[barrier].fill(0);
-  }
+  void Finish(uint32_t barrier) { arrived_[barrier] = {}; }
 
   /// The warp's earlier events become visible to warps that acquire what it publishes later.
   void Fence(uint32_t warp, bool reaches_other_blocks);
+  /// The asynchronous proxy sees the warp's earlier events, and what the warp knows.
+  void FenceProxy(uint32_t warp);
+  /// True if the asynchronous proxy, in an operation that `warp` issues now, sees what `other`
+  /// wrote at `clock`.
+  bool Proxied(uint32_t other, uint32_t clock, uint32_t warp) const {
+    return warps_[warp].proxied[other] > clock;
+  }
   /// Publish: a strong write after a fence. Acquire: a strong read, which may read any published
   /// one.
   void Publish(uint32_t warp);
@@ -75,20 +96,16 @@ class BlockClocks {
   uint32_t Align();
 
  private:
-  using Row = std::array<uint32_t, kLanes>;
+  using Row = Knowledge::Row;
   static void Join(Row& into, const Row& from);
   static void Summarise(WarpClock& clock, uint32_t warp);
-  static void TakeFences(WarpClock& clock, const Row& fenced, const Row& device_fenced);
+  static void TakeFences(WarpClock& clock, const Knowledge& from);
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
-  // By barrier (the cluster's is last): what the arrived warps had seen.
-  std::array<Row, 17> arrived_{};
-  // What the arrived warps had fenced. Their fences also count for warps that publish after the
-  // barrier.
-  std::array<Row, 17> arrived_fenced_{}, arrived_device_fenced_{};
+  std::array<Knowledge, 17> arrived_{};  // by barrier; the cluster's is last
   bool any_fence_ = false;
-  Row published_{};
+  Row published_{}, published_proxied_{};
 };
 
 }  // namespace cupel::emu

@@ -29,8 +29,9 @@ inline constexpr uint64_t kMostBlocks = (1u << 28) - 2;
 /// Written by a node of the plan or by an initialiser, before any checked access.
 inline constexpr uint32_t kInitialised = kStampFlag;
 
-/// An asynchronous copy will fill it.
-inline constexpr uint32_t kCopyPending = 1;
+/// The clock of a write to shared memory by an asynchronous copy that is in progress. No access is
+/// ordered after it. The stamp's line and thread are those of the copy.
+inline constexpr uint32_t kPendingClock = kMostSharedClock + 1;
 
 inline uint32_t LineIdOf(uint64_t stamp) {
   return static_cast<uint32_t>(stamp >> kLineShift) % kLineIds;
@@ -43,6 +44,7 @@ inline uint32_t SharedClockOf(Stamp stamp) { return stamp >> kClockShift; }
 inline uint32_t GlobalClockOf(GlobalStamp stamp) {
   return static_cast<uint32_t>(stamp >> kClockShift) & 0x3ffffu;
 }
+inline bool IsPending(Stamp write) { return SharedClockOf(write) == kPendingClock; }
 inline uint64_t BlockOf(GlobalStamp stamp) { return stamp >> kBlockShift; }
 
 /// Combines the stamps of two unordered reads, `read` and `mine`. The earlier clock is kept: a

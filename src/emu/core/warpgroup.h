@@ -1,6 +1,7 @@
-// wgmma as micro-ops. Each warp of a warpgroup computes its own 16 rows of the result: it reads
-// blocks (matrix.h) of A and B from shared memory, at addresses that a matrix descriptor gives, and
-// multiplies them like mma. Layouts: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
+// wgmma as micro-ops. "@wgmma" issues a product: it checks the operands and the memory that they
+// name. Each warp of a warpgroup computes its own 16 rows of the result: it reads blocks (matrix.h)
+// of A and B from shared memory, at addresses that a matrix descriptor gives, and multiplies them
+// like mma. Layouts: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
 // Layout".
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -47,6 +48,40 @@ struct MatrixDescriptor {
     return address ^ (((address >> 7) - base_offset) & (swizzle / 16 - 1)) << 4;
   }
 };
+
+/// The operands of "@wgmma", packed into Op::flops. The op's list has the numbers of registers of
+/// the accumulators and of A, and then the registers, each as -1 - number.
+struct WarpgroupShape {
+  uint32_t columns = 1;  // in blocks of 8
+  bool transposes_a = false, transposes_b = false;
+
+  uint32_t Pack() const {
+    return columns | uint32_t{transposes_a} << 8 | uint32_t{transposes_b} << 9;
+  }
+  static WarpgroupShape Unpack(uint32_t bits) {
+    return {bits & 255u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0};
+  }
+};
+
+/// Calls f(offsets, active) for the pieces of 16 bytes of lines [first, first + count) of a matrix,
+/// at most 32 at a time, until it returns false. Both numbers are multiples of 8.
+template <class F>
+bool ForEachPiece(const MatrixDescriptor& matrix, uint32_t first, uint32_t count, bool transposed,
+                  F f) {
+  uint32_t offsets[32];
+  for (uint32_t done = 0; done < 2 * count;) {
+    const uint32_t begin = done;
+    for (; done < 2 * count && done < begin + 32; ++done) {
+      // A line has two pieces along k. A transposed matrix has 8 lines in a piece, and 16 columns.
+      offsets[done - begin] = transposed ? matrix.OfColumns(first + done / 16 * 8, done % 16)
+                                         : matrix.OfLines(first + done / 2, done % 2 * 16);
+    }
+    for (uint32_t i = done - begin; i < 32; ++i) offsets[i] = offsets[0];
+    const uint32_t active = done - begin == 32 ? 0xffffffffu : (1u << (done - begin)) - 1;
+    if (!f(offsets, active)) return false;
+  }
+  return true;
+}
 
 /// Which blocks of a matrix in shared memory "@wgmma.read" reads: `lines` blocks of 8 lines from
 /// block `first`, each with two blocks along k. The op's list has a slot for each.

@@ -60,9 +60,10 @@ struct Worker {
   int64_t budget = 0;    // warp instructions until the next report of its work
   int64_t granted = 0;   // what `budget` was after the last report
   bool out_of_budget = false;
-  bool waited = false;     // LaunchOutcome::wants_order
-  int64_t slice = kSlice;  // length of a warp's turn with the usual schedule
-  bool yields = false;     // the block's turn should end
+  bool waited = false;      // LaunchOutcome::wants_order
+  std::string unsupported;  // why a warp cannot continue; it stopped as after an error
+  int64_t slice = kSlice;   // length of a warp's turn with the usual schedule
+  bool yields = false;      // the block's turn should end
   Suspicion suspicion;
 };
 

@@ -1,4 +1,4 @@
-// cp.async, bulk copies and mbarriers.
+// cp.async and its groups.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "emu/core/handler_table.h"
@@ -67,8 +67,9 @@ bool Decoder::EmitCopyAsync(const Instr& instr) {
 
 bool Decoder::EmitAsync(const Instr& instr) {
   if (instr.Has(Modifier::kPrefetch)) return true;  // no effect on results
-  if (!instr.Has(Modifier::kAsync) || instr.Has(Modifier::kReduce)) return Fail(instr.Mnemonic());
+  if (!instr.Has(Modifier::kAsync)) return Fail(instr.Mnemonic());
   if (instr.Has(Modifier::kBulk)) return EmitBulk(instr);
+  if (instr.Has(Modifier::kReduce)) return Fail(instr.Mnemonic());
   if (instr.Has(Modifier::kMbarrier)) return EmitArriveAfterCopies(instr);
   if (instr.Has(Modifier::kCommitGroup)) {
     Emit(Micro::kCpAsyncCommit);

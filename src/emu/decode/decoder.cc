@@ -300,6 +300,7 @@ void Decoder::EmitBody() {
     current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
     if (i == count) break;
     NoteInstruction(function_.body[i]);
+    EmitWgmmaUses(i);
     EmitInstr(function_.body[i]);
     code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
@@ -419,6 +420,7 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   if (CheckBranches()) PlaceVariables();
   if (!failed_) AssignSlots();
   if (!failed_) fusions_ = FuseSharedAccesses(function_);
+  if (!failed_) wgmma_uses_ = WgmmaUsesOf(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;

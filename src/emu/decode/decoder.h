@@ -18,13 +18,14 @@
 #include <vector>
 
 #include "emu/core/code.h"
-#include "emu/core/matrix.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
+#include "emu/core/matrix.h"
 #include "emu/core/op.h"
 #include "emu/core/source_line.h"
 #include "emu/decode/calls.h"
 #include "emu/decode/copies.h"
+#include "emu/decode/wgmma_uses.h"
 #include "ptx/ir.h"
 
 namespace cupel::emu {
@@ -63,6 +64,7 @@ bool MaySwitch(const ptx::Instr& instr);
 Form CanonicalForm(const ptx::Instr& instr);
 
 struct WarpgroupRead;
+struct WarpgroupShape;
 
 class Decoder {
  public:
@@ -161,8 +163,10 @@ class Decoder {
   // warpgroup.cc
   bool EmitWarpgroup(const ptx::Instr& instr);
   bool EmitWarpgroupProduct(const ptx::Instr& instr);
+  void EmitWgmmaUses(size_t instr);
+  void EmitIssue(const ptx::Instr& instr, const WarpgroupShape& shape, int a, int b);
   void EmitClear(const ptx::Instr& instr);
-  std::vector<int> ReadLeft(const ptx::Instr& instr, bool transposed);
+  std::vector<int> ReadLeft(const ptx::Instr& instr, int descriptor, bool transposed);
   void EmitRead(int descriptor, const WarpgroupRead& read, const std::vector<int>& slots);
   std::vector<int> Negated(const std::vector<int>& slots, MatrixType type);
 
@@ -194,10 +198,13 @@ class Decoder {
   bool EmitMemoryBarrierArrive(const ptx::Instr& instr);
   bool EmitMemoryBarrierWait(const ptx::Instr& instr);
   bool EmitArriveAfterCopies(const ptx::Instr& instr);
-  bool EmitBulk(const ptx::Instr& instr);
-  bool EmitBulkCopy(const ptx::Instr& instr);
   bool BarrierAddress(const ptx::Instr& instr, size_t operand, int* slot, int32_t* displacement,
                       uint32_t* flags);
+
+  // bulk.cc
+  bool EmitBulk(const ptx::Instr& instr);
+  bool EmitBulkCopy(const ptx::Instr& instr);
+  int SumSlot(const ptx::Operand& address, MemorySpace space);
 
   const ptx::Module& module_;
   const HandlerTable& handlers_;
@@ -239,7 +246,8 @@ class Decoder {
   std::vector<int> label_at_;          // by instruction index: 1 when it is a jump target
   std::vector<int> op_at_;             // by instruction index: index of its merge op
   std::vector<SharedFusion> fusions_;  // by instruction
-  std::vector<int> jumps_;             // ops whose target is an instruction index
+  std::map<size_t, std::vector<WgmmaUse>> wgmma_uses_;  // by instruction
+  std::vector<int> jumps_;                              // ops whose target is an instruction index
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the basic block so far

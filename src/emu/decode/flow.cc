@@ -60,13 +60,19 @@ bool Decoder::EmitIndexedBranch(const Instr& instr) {
   return true;
 }
 
-/// membar and fence. Execution is sequentially consistent, so only the race checks use fences, and
-/// those between proxies and of mbarrier.init have no effect.
+/// membar and fence. Execution is sequentially consistent, so only the race checks use fences.
+/// Fences between other proxies than the generic and the asynchronous one have no effect.
 bool Decoder::EmitFence(const Instr& instr) {
-  const bool orders_proxies = instr.modifiers.HasAny(
+  const bool is_of_proxies = instr.modifiers.HasAny(
       {Modifier::kProxy, Modifier::kProxyAsync, Modifier::kProxyAlias, Modifier::kProxyAsyncGeneric,
        Modifier::kProxyTensormapGeneric, Modifier::kMbarrierInit});
-  if (!orders_proxies) Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
+  if (!is_of_proxies) {
+    Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
+  } else if (instr.modifiers.HasAny({Modifier::kAsync, Modifier::kAsyncGeneric,
+                                     Modifier::kProxyAsync, Modifier::kProxyAsyncGeneric,
+                                     Modifier::kMbarrierInit})) {
+    Emit(Micro::kProxyFence);
+  }
   return true;
 }
 

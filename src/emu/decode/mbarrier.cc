@@ -1,4 +1,4 @@
-// mbarriers, and bulk copies that signal an mbarrier or belong to a bulk group.
+// mbarriers, and arrivals after cp.async.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "emu/core/handler_table.h"
@@ -38,6 +38,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
   const bool returns = instr.operands[0].kind != OperandKind::kAddress;
   const size_t at = returns ? 1 : 0;
   uint32_t flags = instr.Has(Modifier::kArriveDrop) ? kMbarrierDrop : 0;
+  if (instr.Has(Modifier::kRelaxed)) flags |= kMbarrierRelaxed;
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, at, &base, &displacement, &flags)) return false;
@@ -65,6 +66,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
 bool Decoder::EmitMemoryBarrierWait(const Instr& instr) {
   if (instr.operands.size() < 3) return Fail(instr.Mnemonic());
   uint32_t flags = instr.Has(Modifier::kParity) ? kMbarrierParity : 0;
+  if (instr.Has(Modifier::kRelaxed)) flags |= kMbarrierRelaxed;
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, 1, &base, &displacement, &flags)) return false;
@@ -132,66 +134,6 @@ bool Decoder::EmitArriveAfterCopies(const Instr& instr) {
   op.target = displacement;
   op.aux = flags;
   return !failed_;
-}
-
-/// cp.async.bulk.to.from… [to], [from], bytes[, [barrier]][, cache policy]
-bool Decoder::EmitBulkCopy(const Instr& instr) {
-  std::vector<bool> shared;  // for each space, in order
-  for (const Modifier modifier : instr.modifiers) {
-    const ptx::Space space = ptx::SpaceOf(modifier);
-    if (space == ptx::Space::kShared || space == ptx::Space::kGlobal) {
-      shared.push_back(space == ptx::Space::kShared);
-    }
-  }
-  const bool reports = instr.Has(Modifier::kMbarrierCompleteTxBytes);
-  const size_t operands = (reports ? 4u : 3u) + (instr.Has(Modifier::kL2CacheHint) ? 1u : 0u);
-  const bool known = shared.size() == 2 && shared[0] != shared[1] && shared[0] == reports &&
-                     reports != instr.Has(Modifier::kBulkGroup) && !instr.Has(Modifier::kTensor) &&
-                     !instr.Has(Modifier::kMulticastCluster) && !instr.Has(Modifier::kCpMask);
-  if (!known || instr.operands.size() != operands) return Fail(instr.Mnemonic());
-  auto address = [&](size_t operand, MemorySpace space) {
-    int64_t displacement = 0;
-    const int base = AddressSlot(instr.operands[operand], space, &displacement);
-    if (displacement == 0) return base;
-    const bool wide = space == MemorySpace::kGlobal;
-    const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
-    const int sum = Temporary(kind);
-    const int constant = SharedConstant(kind, static_cast<uint64_t>(displacement));
-    Op& add = Emit(Form(Opcode::kAdd, {wide ? Modifier::kU64 : Modifier::kU32}));
-    add.dst = sum;
-    add.src[0] = base;
-    add.src[1] = constant;
-    return sum;
-  };
-  const int in_shared = address(shared[0] ? 0 : 1, MemorySpace::kShared);
-  const int in_global = address(shared[0] ? 1 : 0, MemorySpace::kGlobal);
-  const int bytes = Read(instr.operands[2], SlotKind::kWord, Type::kU32);
-  const int barrier = reports ? address(3, MemorySpace::kShared) : -1;
-  Op& op = Emit(Micro::kBulk);
-  op.src[0] = in_shared;
-  op.src[1] = in_global;
-  op.src[2] = bytes;
-  op.src[3] = barrier;
-  AccessShape shape;
-  shape.element_bytes = 8;
-  shape.elements = 2;
-  shape.store = !reports;
-  op.aux = shape.Pack();
-  op.count = code_->hints++;
-  return !failed_;
-}
-
-bool Decoder::EmitBulk(const Instr& instr) {
-  if (instr.Has(Modifier::kCommitGroup)) {
-    Emit(Micro::kBulkCommit);
-    return !failed_;
-  }
-  if (instr.Has(Modifier::kWaitGroup) && instr.operands.size() == 1) {
-    const int pending = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
-    Emit(Micro::kBulkWait).src[0] = pending;
-    return !failed_;
-  }
-  return EmitBulkCopy(instr);
 }
 
 }  // namespace cupel::emu

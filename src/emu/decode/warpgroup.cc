@@ -4,7 +4,8 @@
 #include "emu/core/warpgroup.h"
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
+#include <vector>
 
 #include "emu/core/handler_table.h"
 #include "emu/core/matrix.h"
@@ -28,6 +29,15 @@ struct Scales {
   bool negates = false;  // the product: exactly one of A and B has the scale -1
   bool transposes_a = false, transposes_b = false;
 };
+
+/// A number in a list of slots (Code::lists).
+int AsNumber(size_t value) { return -1 - static_cast<int>(value); }
+
+bool AreRegisters(const std::vector<Operand>& operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
+    return operand.kind == OperandKind::kRegister && operand.reg >= 0;
+  });
+}
 
 std::optional<int64_t> Immediate(const Operand& operand) {
   if (operand.kind != OperandKind::kImmediate) return std::nullopt;
@@ -65,10 +75,53 @@ Scales ScalesOf(const Instr& instr, MatrixType type, bool a_in_registers) {
 bool Decoder::EmitWarpgroup(const Instr& instr) {
   if (!BeginMatrix(instr)) return false;
   if (instr.Has(Modifier::kMmaAsync)) return EmitWarpgroupProduct(instr);
-  // Products are complete when their instruction has been executed.
-  const bool known = (instr.Has(Modifier::kFence) || instr.Has(Modifier::kCommitGroup) ||
-                      instr.Has(Modifier::kWaitGroup));
-  return known || Fail(instr.Mnemonic());
+  if (instr.Has(Modifier::kFence)) {
+    Emit(Micro::kWgmmaFence);
+  } else if (instr.Has(Modifier::kCommitGroup)) {
+    Emit(Micro::kWgmmaCommit);
+  } else if (instr.Has(Modifier::kWaitGroup) && instr.operands.size() == 1) {
+    const int pending = Read(instr.operands[0], SlotKind::kWord, Type::kU32);
+    Emit(Micro::kWgmmaWait).src[0] = pending;
+  } else {
+    return Fail(instr.Mnemonic());
+  }
+  return !failed_;
+}
+
+/// Emits the check of what the instructions from here on do with registers of products.
+void Decoder::EmitWgmmaUses(size_t instr) {
+  const auto found = wgmma_uses_.find(instr);
+  if (found == wgmma_uses_.end()) return;
+  std::vector<int> list = {AsNumber(found->second.size())};
+  for (const WgmmaUse& use : found->second) {
+    list.push_back(AsNumber(static_cast<size_t>(use.touch)));
+    list.push_back(AsNumber(static_cast<size_t>(use.reg)));
+    list.push_back(AsNumber(static_cast<size_t>(use.from)));
+  }
+  Emit(Micro::kWgmmaUse);
+  SetList(list);
+}
+
+/// Emits the product's checks. Its list has the numbers of registers.
+void Decoder::EmitIssue(const Instr& instr, const WarpgroupShape& shape, int a, int b) {
+  const std::vector<Operand>& sums = instr.operands[0].elements;
+  const std::vector<Operand>& left = instr.operands[1].elements;
+  std::vector<int> list = {AsNumber(sums.size()), AsNumber(a < 0 ? left.size() : 0)};
+  for (const Operand& sum : sums) list.push_back(AsNumber(static_cast<size_t>(sum.reg)));
+  if (a < 0) {
+    for (const Operand& element : left) {
+      list.push_back(AsNumber(static_cast<size_t>(element.reg)));
+    }
+  }
+  const Operand& scale = instr.operands[3];
+  const bool is_constant = scale.kind == OperandKind::kImmediate;
+  const int predicate = is_constant ? -1 : Read(scale, SlotKind::kPredicate, Type::kPred);
+  Op& op = Emit(Micro::kWgmma);
+  op.src[0] = a;
+  op.src[1] = b;
+  op.src[2] = predicate;
+  op.flops = shape.Pack();
+  SetList(list);
 }
 
 /// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype d, a, b, scale-d, …
@@ -101,11 +154,16 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
   if (sums.size() != size_t{2} * columns * slots) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
+  if (!AreRegisters(sums) || !AreRegisters(instr.operands[1].elements)) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  const int of_left = a_in_registers ? -1 : Read(instr.operands[1], SlotKind::kDouble, Type::kB64);
+  const int descriptor = Read(instr.operands[2], SlotKind::kDouble, Type::kB64);
+  EmitIssue(instr, {columns, scales.transposes_a, scales.transposes_b}, of_left, descriptor);
   EmitClear(instr);
-  std::vector<int> left = ReadLeft(instr, scales.transposes_a);
+  std::vector<int> left = ReadLeft(instr, of_left, scales.transposes_a);
   if (left.empty()) return Fail(instr.Mnemonic() + " with these operands");
   if (scales.negates) left = Negated(left, *a);
-  const int descriptor = Read(instr.operands[2], SlotKind::kDouble, Type::kB64);
   for (uint32_t first = 0; first < columns; first += 4) {
     shape.n = std::min(4u, columns - first);
     std::vector<int> right(size_t{2} * shape.n);
@@ -150,9 +208,9 @@ void Decoder::EmitClear(const Instr& instr) {
 }
 
 /// The slots of the warp's fragment of A, in the order of matrix.h; empty if there are too few.
-std::vector<int> Decoder::ReadLeft(const Instr& instr, bool transposed) {
+std::vector<int> Decoder::ReadLeft(const Instr& instr, int descriptor, bool transposed) {
   const Operand& a = instr.operands[1];
-  if (a.kind == OperandKind::kVector) {
+  if (descriptor < 0) {
     if (a.elements.size() != 4) return {};
     return FragmentSlots(a.elements, OrderOf('a', 2, 2, 1), SlotKind::kWord, false);
   }
@@ -162,7 +220,7 @@ std::vector<int> Decoder::ReadLeft(const Instr& instr, bool transposed) {
   read.lines = 2;
   read.of_left = true;
   read.transposed = transposed;
-  EmitRead(Read(a, SlotKind::kDouble, Type::kB64), read, left);
+  EmitRead(descriptor, read, left);
   return left;
 }
 

@@ -482,6 +482,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   for (Worker& worker : workers) {
     worker.tracker.AppendTo(&outcome.written);
     outcome.wants_order |= worker.waited;
+    if (!worker.unsupported.empty()) launch.unsupported = std::move(worker.unsupported);
   }
   JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);

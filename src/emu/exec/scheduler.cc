@@ -319,6 +319,7 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
     if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end())
       continue;
     if (block.live_threads == 0) {
+      if (block.async && !block.async->DeliverAll(block.warps[0])) return BlockResult::kStopped;
       NoteWork(block);
       SettleSuspicion(block.warps[0]);
       return BlockResult::kDone;

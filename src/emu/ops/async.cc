@@ -91,7 +91,7 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
     if (!CheckShared(warp, op, true, false, warp.active, copies.bytes, copies.to.data())) {
       return nullptr;
     }
-    NoteCopyUnderWay(warp, warp.active, copies.bytes, copies.to.data());
+    NoteCopyUnderWay(warp, op, warp.active, copies.bytes, copies.to.data());
   }
   AsyncOf(warp).QueueOf(warp).Push(warp, copies);
   return op + 1;

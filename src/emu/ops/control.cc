@@ -161,6 +161,11 @@ const Op* Fence(Warp& warp, const Op* op) {
   return op + 1;
 }
 
+const Op* FenceProxy(Warp& warp, const Op* op) {
+  if (warp.checking) NoteProxyFence(warp);
+  return op + 1;
+}
+
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
 }
@@ -198,6 +203,7 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@barrier", &Barrier, &Barrier);
   Add(table, "@yield", &Yield, &Yield);
   Add(table, "@fence", &Fence, &Fence);
+  Add(table, "@fence.proxy", &FenceProxy, &FenceProxy);
   Add(table, "@checkdefined", &CheckDefined, &CheckDefined);
   Add(table, "@define", &Define, &Define);
   Add(table, "@trap", &Trap, &Trap);

@@ -39,6 +39,7 @@ const HandlerTable& Handlers(int limit) {
       RegisterWarpgroups(table);
       RegisterAsync(table);
       RegisterMemoryBarriers(table);
+      RegisterBulkCopies(table);
       RegisterCalls(table);
       RegisterPrint(table);
       RegisterRare(table);

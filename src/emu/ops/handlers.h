@@ -24,6 +24,7 @@ void RegisterMatrixMoves(HandlerTable& table);
 void RegisterWarpgroups(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
 void RegisterMemoryBarriers(HandlerTable& table);
+void RegisterBulkCopies(HandlerTable& table);
 void RegisterCalls(HandlerTable& table);
 void RegisterPrint(HandlerTable& table);
 void RegisterRare(HandlerTable& table);

@@ -1,4 +1,4 @@
-// mbarriers and bulk copies. See async.h for when copies happen.
+// mbarriers. See async.h for when copies happen.
 //
 // A wait that fails ends the warp's turn, which try_wait may do. test_wait also ends it: a loop of
 // test_wait would otherwise block the threads that it waits for. Waits that can never complete are
@@ -7,10 +7,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <string>
+#include <utility>
 
-#include "emu/check/race_checks.h"
+#include "emu/check/race_report.h"
 #include "emu/check/report.h"
+#include "emu/check/shared_race.h"
+#include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
@@ -19,7 +22,6 @@
 #include "emu/core/op_flags.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
-#include "emu/cost/counters.h"
 #include "emu/ops/access.h"
 #include "emu/ops/handlers.h"
 #include "emu/sync/async.h"
@@ -48,16 +50,35 @@ bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bo
   return ResolveLane(warp, op, MemorySpace::kShared, lane, address, bytes, true) != nullptr;
 }
 
+/// The barrier at `offset` of the block's shared memory, for use by a lane; null after an error.
+MemoryBarrier* FindBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) {
+  MemoryBarrier* barrier = AsyncOf(warp).Find(offset);
+  if (barrier == nullptr) {
+    Fault(warp, op, "invalid_barrier",
+          "The kernel uses an mbarrier that is not initialised or was invalidated.", lane);
+    return nullptr;
+  }
+  const auto thread = warp.index * kLanes + static_cast<uint32_t>(lane);
+  if (!warp.checking || barrier->init_thread == thread ||
+      warp.block->checker->clocks().Before(barrier->init_thread / kLanes, barrier->init_clock,
+                                           warp.index, static_cast<uint32_t>(lane))) {
+    return barrier;
+  }
+  const int line = LineOfId(warp, LineId(warp, barrier->init));
+  Fault(warp, op, "shared_race",
+        fmt::format("Thread {} uses an mbarrier that thread {} initialised{}, and nothing orders "
+                    "the two: a __syncthreads is missing.",
+                    thread, barrier->init_thread,
+                    line > 0 ? fmt::format(" at line {}", line) : std::string()),
+        lane);
+  return nullptr;
+}
+
 /// The barrier that the lane's operand 0 names, or null after an error.
 MemoryBarrier* BarrierOf(Warp& warp, const Op* op, int lane, uint32_t* offset) {
   const bool generic = (op->aux & kMbarrierGeneric) != 0;
   if (!SharedOffset(warp, op, 0, op->target, generic, lane, 8, offset)) return nullptr;
-  MemoryBarrier* barrier = AsyncOf(warp).Find(*offset);
-  if (barrier == nullptr) {
-    Fault(warp, op, "invalid_barrier",
-          "The kernel uses an mbarrier that is not initialised or was invalidated.");
-  }
-  return barrier;
+  return FindBarrier(warp, op, lane, *offset);
 }
 
 /// Calls f(lane, offset, barrier) for the barrier that each active lane names. Stops when f returns
@@ -86,8 +107,12 @@ const Op* Initialise(Warp& warp, const Op* op) {
       return Fault(warp, op, "invalid_barrier",
                    "The initial count of an mbarrier must be 1 to 2^20 - 1.");
     }
-    AsyncOf(warp).Create(offset, count);
+    MemoryBarrier& barrier = AsyncOf(warp).Create(offset, count);
+    barrier.init = op;
+    barrier.init_thread = warp.index * kLanes + static_cast<uint32_t>(lane);
+    if (warp.checking) barrier.init_clock = warp.block->checker->clocks().of(warp.index).now;
   }
+  if (warp.checking) NoteWarpSync(warp, 0);  // what comes later has another time
   return op + 1;
 }
 
@@ -114,7 +139,10 @@ const Op* Arrive(Warp& warp, const Op* op) {
     }
     if ((op->aux & kMbarrierDrop) != 0) barrier.expected -= std::min(barrier.expected, count);
     barrier.pending -= count;
-    async.Advance(*warp.block, barrier);
+    if (warp.checking && (op->aux & kMbarrierRelaxed) == 0) {
+      warp.block->checker->clocks().Arrive(warp.index, barrier.arrived);
+    }
+    async.Advance(barrier);
     return true;
   });
 }
@@ -126,9 +154,17 @@ const Op* ExpectBytes(Warp& warp, const Op* op) {
     const int64_t bytes = At<const uint32_t>(warp, op->src[1])[lane];
     const bool completes = (op->aux & kMbarrierComplete) != 0;
     barrier.bytes += completes ? -bytes : bytes;
-    if (completes) async.Advance(*warp.block, barrier);
+    if (completes) async.Advance(barrier);
     return true;
   });
+}
+
+/// Whether the phase that the lane asks for is complete.
+bool IsComplete(const Warp& warp, const Op* op, int lane, const MemoryBarrier& barrier) {
+  if ((op->aux & kMbarrierParity) != 0) {
+    return (barrier.phase & 1u) != (At<const uint32_t>(warp, op->src[1])[lane] & 1u);
+  }
+  return barrier.phase != At<const uint64_t>(warp, op->src[1])[lane] >> kPhaseShift;
 }
 
 /// src: barrier; state or parity. dst: whether that phase is complete.
@@ -139,17 +175,14 @@ const Op* TestWait(Warp& warp, const Op* op) {
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     uint32_t offset = 0;
-    if (BarrierOf(warp, op, lane, &offset) == nullptr) return nullptr;
-    if (!async.Deliver(*warp.block, offset)) return nullptr;
-    const MemoryBarrier* barrier = async.Find(offset);
-    bool complete = false;
-    if ((op->aux & kMbarrierParity) != 0) {
-      const uint32_t parity = At<const uint32_t>(warp, op->src[1])[lane];
-      complete = (barrier->phase & 1u) != (parity & 1u);
-    } else {
-      complete = barrier->phase != At<const uint64_t>(warp, op->src[1])[lane] >> kPhaseShift;
+    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
+    if (barrier == nullptr) return nullptr;
+    if (!IsComplete(warp, op, lane, *barrier) && !async.Deliver(warp, *barrier)) return nullptr;
+    if (!IsComplete(warp, op, lane, *barrier)) continue;
+    done |= 1u << lane;
+    if (warp.checking && (op->aux & kMbarrierRelaxed) == 0) {
+      warp.block->checker->clocks().Leave(warp.index, 1u << lane, barrier->completed);
     }
-    done |= uint32_t{complete} << lane;
   }
   uint32_t& mask = MaskAt(warp, op->dst);
   mask = (mask & ~active) | done;
@@ -180,102 +213,8 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
     delivery.warp = &warp;
     delivery.lanes = 1u << lane;
     delivery.number = async.QueueOf(warp).last_number();
-    async.Expect(*warp.block, delivery);
-    return true;
+    return async.Expect(warp, std::move(delivery));
   });
-}
-
-/// Host address of a bulk copy's global side, or null after an error.
-std::byte* GlobalRange(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t bytes,
-                       bool store) {
-  const GlobalMemory& memory = *warp.worker->launch->memory;
-  if (!memory.Contains(address, bytes)) {
-    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kGlobal, lane, address, bytes,
-                store);
-    return nullptr;
-  }
-  if (address % 16 != 0) {
-    MemoryFault(warp, op, FaultKind::kMisaligned, MemorySpace::kGlobal, lane, address, 16, store);
-    return nullptr;
-  }
-  return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, 16, store);
-}
-std::byte* SharedRange(Warp& warp, const Op* op, int lane, uint32_t offset, uint32_t bytes,
-                       bool store) {
-  const bool outside = bytes > warp.shared_bytes || offset > warp.shared_bytes - bytes;
-  if (outside || offset % 16 != 0) {
-    MemoryFault(warp, op, outside ? FaultKind::kOutOfBounds : FaultKind::kMisaligned,
-                MemorySpace::kShared, lane, offset, outside ? bytes : 16, store);
-    return nullptr;
-  }
-  return warp.shared + offset;
-}
-
-void CountBulk(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
-  for (uint32_t done = 0; done < bytes; done += 16 * kLanes) {
-    uint32_t offsets[kLanes] = {};
-    uint32_t lanes = 0;
-    for (uint32_t i = 0; i < kLanes && done + 16 * i < bytes; ++i) {
-      offsets[i] = static_cast<uint32_t>(address) + done + 16 * i;
-      lanes |= 1u << i;
-    }
-    CountGlobal(warp, op, lanes, 0, offsets);
-  }
-}
-
-/// src: shared address, global address, bytes, barrier or -1 (then a bulk group). aux: an
-/// AccessShape of 16 bytes, a store if the copy goes to global memory.
-const Op* BulkCopyAsync(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
-  const bool to_global = AccessShape::Unpack(op->aux).store;
-  const uint32_t poison = warp.worker->launch->poison;
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    const auto offset = At<const uint32_t>(warp, op->src[0])[lane];
-    const uint64_t address = At<const uint64_t>(warp, op->src[1])[lane];
-    const uint32_t bytes = At<const uint32_t>(warp, op->src[2])[lane];
-    if (bytes % 16 != 0) {
-      return Fault(warp, op, "misaligned",
-                   "The size of a bulk copy must be a multiple of 16 bytes.");
-    }
-    if (bytes == 0) continue;
-    warp.slice -= bytes / 256;  // a copy takes longer than an instruction
-    std::byte* shared = SharedRange(warp, op, lane, offset, bytes, !to_global);
-    std::byte* global = GlobalRange(warp, op, lane, address, bytes, to_global);
-    if (shared == nullptr || global == nullptr) return nullptr;
-    if (warp.counting) CountBulk(warp, op, address, bytes);
-    uint32_t offsets[kLanes] = {};
-    offsets[lane] = offset;
-    if (warp.checking && !CheckShared(warp, op, !to_global, false, 1u << lane, bytes, offsets)) {
-      return nullptr;
-    }
-    Delivery delivery;
-    delivery.copy = {op,   to_global ? shared : global, to_global ? global : shared, bytes, 0, lane,
-                     &warp};
-    if (op->src[3] < 0) {
-      async.QueueOf(warp).PushBulk(delivery.copy);
-      continue;
-    }
-    for (uint32_t i = 0; i < bytes; i += 4) std::memcpy(shared + i, &poison, 4);
-    if (warp.checking) NoteCopyUnderWay(warp, 1u << lane, bytes, offsets);
-    delivery.barrier = At<const uint32_t>(warp, op->src[3])[lane];
-    if (async.Find(delivery.barrier) == nullptr) {
-      return Fault(warp, op, "invalid_barrier",
-                   "A bulk copy reports to an mbarrier that was not initialised.");
-    }
-    async.Expect(*warp.block, delivery);
-  }
-  return op + 1;
-}
-
-const Op* CommitBulk(Warp& warp, const Op* op) {
-  AsyncOf(warp).QueueOf(warp).CommitBulk(warp.active);
-  return op + 1;
-}
-const Op* WaitBulk(Warp& warp, const Op* op) {
-  const uint32_t pending = At<const uint32_t>(warp, op->src[0])[__builtin_ctz(warp.active)];
-  AsyncOf(warp).QueueOf(warp).WaitBulk(warp.active, pending);
-  return op + 1;
 }
 
 }  // namespace
@@ -293,9 +232,6 @@ void RegisterMemoryBarriers(HandlerTable& table) {
   add("@mbarrier.wait", &TestWait);
   add("@mbarrier.pending", &PendingCount);
   add("@cp.async.arrive", &ArriveAfterCopies);
-  add("@bulk", &BulkCopyAsync);
-  add("@bulk.commit", &CommitBulk);
-  add("@bulk.wait", &WaitBulk);
 }
 
 }  // namespace cupel::emu

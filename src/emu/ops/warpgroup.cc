@@ -1,48 +1,119 @@
-// wgmma: reads matrices from shared memory into fragments, and clears accumulators. The products
-// are those of mma.
+// wgmma: issues products, reads matrices from shared memory into fragments, clears accumulators,
+// and waits. The products are those of mma.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/core/warpgroup.h"
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "emu/check/race_checks.h"
 #include "emu/check/report.h"
+#include "emu/check/shared_race.h"
+#include "emu/core/block_state.h"
+#include "emu/core/code.h"
 #include "emu/core/handler_table.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/matrix.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
+#include "emu/core/worker.h"
 #include "emu/ops/handlers.h"
+#include "emu/sync/async.h"
 
 namespace cupel::emu {
 namespace {
 
-/// src[0]: the descriptor; flops: a WarpgroupRead.
-const Op* ReadBlocks(Warp& warp, const Op* op) {
+constexpr uint32_t kOperandPiece = 16;
+
+/// Calls f(offsets, active) for the pieces of A and B that a product of the warp reads.
+template <class F>
+bool ForEachOperandPiece(const Warp& warp, const Op* op, uint64_t a, uint64_t b, F f) {
+  const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
+  if (op->src[0] >= 0 &&
+      !ForEachPiece(MatrixDescriptor(a), warp.index % 4 * 16, 16, shape.transposes_a, f)) {
+    return false;
+  }
+  return ForEachPiece(MatrixDescriptor(b), 0, 8 * shape.columns, shape.transposes_b, f);
+}
+
+bool CheckBounds(Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active) {
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    if (offsets[i] + kOperandPiece <= warp.shared_bytes) continue;
+    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, i, offsets[i],
+                kOperandPiece, false);
+    return false;
+  }
+  return true;
+}
+
+/// The memory that a product reads must have been written, for the asynchronous proxy, before now.
+bool CheckPieces(Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active) {
+  const WarpClock& clock = warp.block->checker->clocks().of(warp.index);
+  const HandlerTable& handlers = *warp.worker->launch->code->handlers;
+  if (handlers.stamp_proxied(warp, op, offsets, active, clock.proxied.data())) return true;
+  AccessKind kind;
+  kind.proxied = true;
+  return CheckShared(warp, op, kind, active, kOperandPiece, offsets);
+}
+
+std::vector<int32_t> RegistersAt(const int32_t* list, int32_t count) {
+  std::vector<int32_t> registers(static_cast<size_t>(count));
+  for (int32_t& reg : registers) reg = -1 - *list++;
+  return registers;
+}
+
+/// src: descriptors of A (-1: in registers) and B, scale-d (-1: constant); flops: a WarpgroupShape.
+const Op* IssueProduct(Warp& warp, const Op* op) {
   if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  WarpgroupProduct product;
+  product.op = op;
+  if (op->src[0] >= 0) product.a = At<const uint64_t>(warp, op->src[0])[0];
+  product.b = At<const uint64_t>(warp, op->src[1])[0];
+  if (op->src[2] >= 0) product.scale = MaskAt(warp, op->src[2]);
+  const bool in_bounds = ForEachOperandPiece(warp, op, product.a, product.b,
+                                             [&](const uint32_t* offsets, uint32_t active) {
+                                               return CheckBounds(warp, op, offsets, active);
+                                             });
+  if (!in_bounds) return nullptr;
+  if (warp.checking) {
+    SharedChecker& checker = *warp.block->checker;
+    const bool is_ordered = ForEachOperandPiece(warp, op, product.a, product.b,
+                                                [&](const uint32_t* offsets, uint32_t active) {
+                                                  return CheckPieces(warp, op, offsets, active);
+                                                });
+    if (!is_ordered) return nullptr;
+    checker.clocks().Sync(warp.index, kFullMask);  // later writes of the warp are later
+    product.seen = checker.clocks().of(warp.index).seen;
+  }
+  const int32_t* list = ListOf(warp, op);
+  const int32_t sums = -1 - list[0], left = -1 - list[1];
+  const bool fine = AsyncOf(warp).warpgroups().Issue(warp, product, RegistersAt(list + 2, sums),
+                                                     RegistersAt(list + 2 + sums, left));
+  return fine ? op + 1 : nullptr;
+}
+
+/// src[0]: the descriptor; flops: a WarpgroupRead. "@wgmma" has checked the addresses.
+const Op* ReadBlocks(Warp& warp, const Op* op) {
   const WarpgroupRead read = WarpgroupRead::Unpack(op->flops);
   const MatrixDescriptor matrix(At<const uint64_t>(warp, op->src[0])[0]);
   const uint32_t first = 8 * (read.first + (read.of_left ? warp.index % 4 * 2 : 0));
-  const uint32_t bytes = read.transposed ? 2 : 4;
   const int32_t* slot = ListOf(warp, op);
+  // A block has 8 lines of 16 bytes.
   for (uint32_t block = 0; block < 2 * read.lines; ++block, ++slot) {
-    for (uint32_t part = 0; part < 4 / bytes; ++part) {
-      std::array<uint32_t, kLanes> offsets{};
-      for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        const uint32_t line = first + block / 2 * 8 + lane / 4;
-        const uint32_t byte = block % 2 * 16 + lane % 4 * 4 + part * bytes;
-        const uint32_t offset =
-            read.transposed ? matrix.OfColumns(line, byte / 2) : matrix.OfLines(line, byte);
-        if (offset + bytes > warp.shared_bytes) {
-          return MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared,
-                             static_cast<int>(lane), offset, bytes, false);
-        }
-        std::memcpy(warp.frame + *slot + lane * 4 + part * bytes, warp.shared + offset, bytes);
-        offsets[lane] = offset;
+    const uint32_t line = first + block / 2 * 8, k = block % 2;
+    std::byte* to = warp.frame + *slot;
+    if (!read.transposed) {
+      for (uint32_t i = 0; i < 8; ++i) {
+        std::memcpy(to + 16 * i, warp.shared + matrix.OfLines(line + i, 16 * k), 16);
       }
-      if (warp.checking && !CheckShared(warp, op, false, false, kFullMask, bytes, offsets.data())) {
-        return nullptr;
-      }
+      continue;
+    }
+    for (uint32_t column = 0; column < 8; ++column) {
+      std::array<uint16_t, 8> piece;
+      std::memcpy(piece.data(), warp.shared + matrix.OfColumns(line, 8 * k + column), 16);
+      for (uint32_t i = 0; i < 8; ++i) std::memcpy(to + 16 * i + 2 * column, &piece[i], 2);
     }
   }
   return op + 1;
@@ -51,10 +122,57 @@ const Op* ReadBlocks(Warp& warp, const Op* op) {
 /// src[0]: a predicate, the same in all lanes; imm: a list of flops slots, which become 0 if it is
 /// false.
 const Op* ClearAccumulators(Warp& warp, const Op* op) {
-  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
-  if (At<const uint32_t>(warp, op->src[0])[0] != 0) return op + 1;
+  if (MaskAt(warp, op->src[0]) != 0) return op + 1;
   const int32_t* slot = ListOf(warp, op);
   for (uint32_t i = 0; i < op->flops; ++i) std::memset(warp.frame + slot[i], 0, 4 * kLanes);
+  return op + 1;
+}
+
+const Op* FenceRegisters(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  AsyncOf(warp).warpgroups().Fence(warp);
+  return op + 1;
+}
+
+const Op* CommitProducts(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  AsyncOf(warp).warpgroups().Commit(warp);
+  return op + 1;
+}
+
+/// src[0]: how many groups may remain in progress. The memory that completed products read must not
+/// have been written since they were issued; it is read until now.
+const Op* WaitForProducts(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  const uint32_t pending = At<const uint32_t>(warp, op->src[0])[0];
+  const HandlerTable& handlers = *warp.worker->launch->code->handlers;
+  for (const WarpgroupProduct& product : AsyncOf(warp).warpgroups().Wait(warp, pending)) {
+    if (!warp.checking) continue;
+    const bool unchanged = ForEachOperandPiece(
+        warp, product.op, product.a, product.b, [&](const uint32_t* offsets, uint32_t active) {
+          return handlers.stamp_proxied(warp, product.op, offsets, active, product.seen.data()) ||
+                 warp.block->checker->CheckUnchanged(warp, product.op, active, kOperandPiece,
+                                                     offsets, product.seen.data());
+        });
+    if (!unchanged) return nullptr;
+  }
+  return op + 1;
+}
+
+/// The instructions between two wgmma instructions use registers of products. The list has the
+/// number of uses, and for each a RegisterTouch, a register and the source of a copy; all as
+/// -1 - number.
+const Op* UseRegisters(Warp& warp, const Op* op) {
+  if (!warp.checking || warp.active != kFullMask || !warp.block->async) return op + 1;
+  Warpgroups& warpgroups = warp.block->async->warpgroups();
+  const int32_t* list = ListOf(warp, op);
+  const int32_t uses = -1 - *list++;
+  for (int32_t i = 0; i < uses; ++i, list += 3) {
+    if (!warpgroups.Use(warp, op, static_cast<RegisterTouch>(-1 - list[0]), -1 - list[1],
+                        -1 - list[2])) {
+      return nullptr;
+    }
+  }
   return op + 1;
 }
 
@@ -66,8 +184,13 @@ void RegisterWarpgroups(HandlerTable& table) {
     entry.full = entry.masked = handler;
     table.Add(key, entry);
   };
+  add("@wgmma", &IssueProduct);
   add("@wgmma.read", &ReadBlocks);
   add("@wgmma.clear", &ClearAccumulators);
+  add("@wgmma.fence", &FenceRegisters);
+  add("@wgmma.commit", &CommitProducts);
+  add("@wgmma.wait", &WaitForProducts);
+  add("@wgmma.use", &UseRegisters);
 }
 
 }  // namespace cupel::emu

@@ -135,7 +135,7 @@ void Apply(const Side& side, const AtomicShape& shape, Part& part, Location& at)
     std::copy(part.operand_cells, part.operand_cells + 4, at.cells);
   }
   for (Cell& cell : at.cells) {
-    if (in_doubt && cell.state != 0) cell.state |= kBranch;
+    if (in_doubt && cell.state != 0) cell.state |= kDecision;
   }
 }
 

@@ -230,7 +230,7 @@ TEST(ShadowBitsTest, RoundingDependentSignIsInDoubt) {
   int doubts = 0;
   for (size_t i = 0; i < size_t{kThreads}; ++i) {
     EXPECT_EQ(seen.shadow[i].flags != 0, seen.value[i] < 0) << i;
-    doubts += seen.shadow[i].flags == kBranch;
+    doubts += seen.shadow[i].flags == kDecision;
   }
   EXPECT_GT(doubts, 0);
 }

@@ -73,7 +73,7 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     const int chosen = Chosen(x, side, wide);
     const bool orders = side.detail == '<' || side.detail == '>';
     if (orders && OrderInDoubt(x[0].cells, x[0].bits, x[1].cells, x[1].bits, granules)) {
-      flags |= kBranch;
+      flags |= kDecision;
     }
     if (chosen < 0 && HoldsFloat(x)) flags |= kReset;
     bool none = true;

@@ -3,9 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
+#include "emu/ops/bulk.h"
 #include "emu/shadow/place.h"
 #include "emu/shadow/shadow.h"
 
@@ -51,30 +53,45 @@ const Op* CopyThunk(Warp& warp, const Op* op) {
   return next;
 }
 
-/// A bulk copy by one thread, in either direction.
+/// The cells of one run of a bulk copy, which is between global and shared memory or within shared
+/// memory.
+void CopyRunCells(WarpShadow& ws, const Warp& warp, const BulkCopy& copy, const CopyRun& run) {
+  const auto offset = [&](const std::byte* host) {
+    return static_cast<uint64_t>(host - warp.shared);
+  };
+  const auto address = [&](const std::byte* host) {
+    return reinterpret_cast<uint64_t>(host) - warp.bias;
+  };
+  if (copy.target == nullptr) ws.memory->Touch(address(run.to), run.bytes);
+  for (uint32_t at = 0; at + 1 < run.bytes; at += 2) {
+    Cell cell;
+    if (run.from != nullptr && copy.reduction == Reduction::kNone) {
+      if (copy.source == nullptr) {
+        cell = SourceCell(ws, warp, address(run.from + at));
+      } else if (const Cell* from = CellAt(ws, MemorySpace::kShared, 0, offset(run.from + at))) {
+        cell = *from;
+      }
+    }
+    Cell* to = copy.target == nullptr
+                   ? ws.memory->At(address(run.to + at))
+                   : CellForStore(ws, MemorySpace::kShared, copy.lane, offset(run.to + at));
+    *to = cell;
+  }
+}
+
+/// Bulk copies, each by one thread.
 template <bool IsMasked>
 const Op* BulkThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
   ws.op = op;
   const Side& side = ws.sides[op - warp.code];
-  const bool to_global = AccessShape::Unpack(op->aux).store;
   const uint32_t active = warp.active;
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next == nullptr) return nullptr;
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const int i = __builtin_ctz(rest);
-    const uint64_t shared = At<const uint32_t>(warp, op->src[0])[i];
-    const uint64_t global = At<const uint64_t>(warp, op->src[1])[i];
-    const uint32_t bytes = At<const uint32_t>(warp, op->src[2])[i];
-    if (to_global && bytes > 0) ws.memory->Touch(global, bytes);
-    for (uint32_t at = 0; at < bytes; at += 2) {
-      Cell* in_shared = CellForStore(ws, MemorySpace::kShared, i, shared + at);
-      if (to_global) {
-        *ws.memory->At(global + at) = *in_shared;
-      } else {
-        *in_shared = SourceCell(ws, warp, global + at);
-      }
-    }
+    const std::optional<BulkCopy> copy = BulkCopyOf(warp, op, __builtin_ctz(rest));
+    if (!copy) return nullptr;
+    for (const CopyRun& run : copy->runs) CopyRunCells(ws, warp, *copy, run);
   }
   return next;
 }

@@ -21,7 +21,7 @@ void AddressFlags(const WarpShadow& ws, const Warp& warp, const Op* op, bool wid
   uint32_t found[kLanes] = {};
   GatherFlags(ws, warp, op->src[0], wide ? SlotKind::kDouble : SlotKind::kWord, found);
   for (int i = 0; i < kLanes; ++i) {
-    if (found[i] != 0) flags[i] |= kBranch;
+    if (found[i] != 0) flags[i] |= kDecision;
   }
 }
 

@@ -74,7 +74,8 @@ void MergeSigns(Logic& x) {
 /// The sign bit of a number alone. It is in doubt if exact arithmetic has the other sign.
 Cell SignOf(const Cell& cell, bool negative) {
   const bool doubt = std::signbit(cell.exact) != negative;
-  return {cell.exact, 0, StateOf(ShadowKind::kSign, (cell.state & kFlags) | (doubt ? kBranch : 0))};
+  return {cell.exact, 0,
+          StateOf(ShadowKind::kSign, (cell.state & kFlags) | (doubt ? kDecision : 0))};
 }
 
 /// Stores a cell at granule `at`. Returns false if its granules are taken.

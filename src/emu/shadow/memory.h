@@ -49,13 +49,13 @@ inline constexpr uint32_t kKindMask = 0xf;
 /// rounding to an integer, or an instruction that is not followed.
 inline constexpr uint32_t kReset = 0x10;
 /// An earlier decision depended on a float, and exact arithmetic may decide differently.
-inline constexpr uint32_t kBranch = 0x20;
+inline constexpr uint32_t kDecision = 0x20;
 /// An earlier operation rounded to a float of 8 bits: so few digits that the task may mean them.
 inline constexpr uint32_t kSmall = 0x80;
 /// The places in the program that set the flags, one bit each (shadow_sites.h). Set only with
-/// kReset, kBranch or kSmall.
+/// kReset, kDecision or kSmall.
 inline constexpr uint32_t kSites = 0xffffff00;
-inline constexpr uint32_t kCauses = kReset | kBranch | kSmall;
+inline constexpr uint32_t kCauses = kReset | kDecision | kSmall;
 inline constexpr uint32_t kFlags = kCauses | kSites;
 /// In results: the exact value is the value that the op writes.
 inline constexpr uint32_t kTakeValue = 0x40;

@@ -203,13 +203,13 @@ void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     const bool flag = ((tainted >> i) & 1u) != 0;
     bool any = false;
     for (int g = 0; g < granules; ++g) {
-      if (flag && cells[g].state != 0) cells[g].state |= kBranch;
+      if (flag && cells[g].state != 0) cells[g].state |= kDecision;
       any |= cells[g].state != 0;
       result.exact[g][i] = cells[g].exact;
       result.state[g][i] = cells[g].state;
     }
     if (flag && !any) {
-      result.state[0][i] = StateOf(wide ? ShadowKind::kLong : ShadowKind::kWord, kBranch);
+      result.state[0][i] = StateOf(wide ? ShadowKind::kLong : ShadowKind::kWord, kDecision);
     }
   }
 }

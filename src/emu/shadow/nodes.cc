@@ -242,15 +242,15 @@ void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) 
   output->shadow_state.assign(static_cast<size_t>(count), 0);
   const uint64_t base = DeviceAddress(buffers_, view.address);
   std::array<int64_t, ShadowSites::kMost> sites{};
-  const uint32_t doubt = shadows_.places_in_doubt() ? kBranch : 0;
+  const uint32_t doubt = shadows_.places_in_doubt() ? kDecision : 0;
   ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
     const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
     const Shadow shadow = ReadElement(address, view.dtype);
     output->shadow[static_cast<size_t>(i)] = shadow.exact;
-    output->shadow_state[static_cast<size_t>(i)] =
-        static_cast<uint8_t>(((shadow.flags & kReset) != 0 ? engine::kShadowReset : 0) |
-                             ((shadow.flags & kSmall) != 0 ? engine::kShadowSmall : 0) |
-                             (((shadow.flags | doubt) & kBranch) != 0 ? engine::kShadowBranch : 0));
+    output->shadow_state[static_cast<size_t>(i)] = static_cast<uint8_t>(
+        ((shadow.flags & kReset) != 0 ? engine::kShadowReset : 0) |
+        ((shadow.flags & kSmall) != 0 ? engine::kShadowSmall : 0) |
+        (((shadow.flags | doubt) & kDecision) != 0 ? engine::kShadowBranch : 0));
     for (uint32_t rest = shadow.flags >> ShadowSites::kShift; rest != 0; rest &= rest - 1) {
       ++sites[static_cast<size_t>(__builtin_ctz(rest))];
     }

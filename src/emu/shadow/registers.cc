@@ -145,7 +145,7 @@ uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, Slo
   uint32_t lanes = 0;
   if (kind == SlotKind::kPredicate) {
     lanes = ws.taints[offset / 4];
-    for (int i = 0; i < kLanes; ++i) flags[i] |= ((lanes >> i) & 1u) != 0 ? kBranch : 0;
+    for (int i = 0; i < kLanes; ++i) flags[i] |= ((lanes >> i) & 1u) != 0 ? kDecision : 0;
     return lanes;
   }
   const bool wide = kind == SlotKind::kDouble;

@@ -125,7 +125,7 @@ inline uint32_t Stamped(const WarpShadow& ws, uint32_t state) {
 /// The flags that a lane's earlier decisions add to its results.
 inline uint32_t HistoryFlags(const WarpShadow& ws, int lane) {
   const uint32_t flags = (((ws.reset >> lane) & 1u) != 0 ? kReset : 0) |
-                         (((ws.branch >> lane) & 1u) != 0 ? kBranch : 0);
+                         (((ws.branch >> lane) & 1u) != 0 ? kDecision : 0);
   return flags == 0 ? 0 : flags | ws.history;
 }
 /// Everything that these lanes compute later is reset.

@@ -150,7 +150,7 @@ TEST(ShadowTest, FlagsDecisionsThatDependOnRounding) {
   const std::string close = product + "setp.lt.f32 %p1, %f3, %f1;\n";
   const Seen seen = RunShadows(close + "selp.f32 %f4, %f1, %f2, %p1; st.global.f32 [%rd2], %f4;");
   int flagged = 0;
-  for (const Shadow& shadow : seen.shadow) flagged += shadow.flags == kBranch;
+  for (const Shadow& shadow : seen.shadow) flagged += shadow.flags == kDecision;
   EXPECT_GT(flagged, 0);
   ExpectFlags(product +
                   "setp.lt.f32 %p1, %f3, 0f00000000; selp.f32 %f4, %f1, %f2, %p1; "
@@ -162,7 +162,7 @@ TEST(ShadowTest, FlagsDecisionsThatDependOnRounding) {
                                    "mov.f32 %f4, 0f40000000;\nskip:\n"
                                    "st.global.f32 [%rd2], %f4;");
   int after = 0;
-  for (const Shadow& shadow : branched.shadow) after += shadow.flags == kBranch;
+  for (const Shadow& shadow : branched.shadow) after += shadow.flags == kDecision;
   EXPECT_EQ(after, flagged);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "emu/check/race_checks.h"
 #include "emu/check/shared_race.h"
@@ -17,19 +18,6 @@ namespace {
 /// which PTX permits.
 constexpr size_t kMostCopies = 4096;
 
-void Perform(const BulkCopy& copy) {
-  std::memmove(copy.to, copy.from, copy.bytes);
-  const Warp& warp = *copy.warp;
-  if (!warp.checking) return;
-  const auto offset = static_cast<uint64_t>(copy.to - warp.shared);
-  if (offset < warp.shared_bytes) {
-    warp.block->checker->MakeWritten(static_cast<uint32_t>(offset), copy.bytes);
-  } else {
-    const uint64_t address = reinterpret_cast<uint64_t>(copy.to) - warp.bias;
-    warp.worker->launch->memory->MarkWritten(address, copy.bytes);
-  }
-}
-
 }  // namespace
 
 bool CopyQueue::Complete(Warp& warp, const LaneCopies& copies, uint32_t lanes, bool check) {
@@ -40,8 +28,12 @@ bool CopyQueue::Complete(Warp& warp, const LaneCopies& copies, uint32_t lanes, b
     if (length != 0) std::memcpy(to, copies.from[lane], length);
     if (length < copies.bytes) std::memset(to + length, 0, copies.bytes - length);
   }
-  return !check || !warp.checking ||
-         CheckShared(warp, copies.op, true, false, lanes, copies.bytes, copies.to.data());
+  if (!warp.checking) return true;
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    warp.block->checker->ClearPending(copies.to[static_cast<size_t>(__builtin_ctz(rest))],
+                                      copies.bytes);
+  }
+  return !check || CheckShared(warp, copies.op, true, false, lanes, copies.bytes, copies.to.data());
 }
 
 template <class Done>
@@ -74,10 +66,10 @@ void CopyQueue::Push(Warp& warp, LaneCopies copies) {
 void CopyQueue::PushBulk(BulkCopy copy) {
   copy.group = bulk_committed_[static_cast<size_t>(copy.lane)];
   if (bulk_.size() >= kMostCopies) {
-    Perform(bulk_.front());
+    Perform(*copy.warp, bulk_.front());
     bulk_.erase(bulk_.begin());
   }
-  bulk_.push_back(copy);
+  bulk_.push_back(std::move(copy));
 }
 
 void CopyQueue::Commit(uint32_t lanes) {
@@ -97,15 +89,16 @@ bool CopyQueue::Wait(Warp& warp, uint32_t lanes, uint32_t pending) {
   });
 }
 
-void CopyQueue::WaitBulk(uint32_t lanes, uint32_t pending) {
-  std::erase_if(bulk_, [&](const BulkCopy& copy) {
+bool CopyQueue::WaitBulk(Warp& warp, uint32_t lanes, uint32_t pending) {
+  std::erase_if(bulk_, [&](BulkCopy& copy) {
     const auto lane = static_cast<size_t>(copy.lane);
     if (((lanes >> lane) & 1u) == 0 || uint64_t{copy.group} + pending >= bulk_committed_[lane]) {
       return false;
     }
-    Perform(copy);
+    Perform(warp, copy);
     return true;
   });
+  return warp.stop != Stop::kFault;
 }
 
 bool CopyQueue::Finish(Warp& warp, uint32_t lanes, uint64_t number, bool check) {
@@ -114,10 +107,10 @@ bool CopyQueue::Finish(Warp& warp, uint32_t lanes, uint64_t number, bool check) 
                        [&](const LaneCopies& copies, size_t) { return copies.number <= number; });
 }
 
-void CopyQueue::FinishBulk(uint32_t lanes) {
-  std::erase_if(bulk_, [&](const BulkCopy& copy) {
+void CopyQueue::FinishBulk(Warp& warp, uint32_t lanes) {
+  std::erase_if(bulk_, [&](BulkCopy& copy) {
     if (((lanes >> copy.lane) & 1u) == 0) return false;
-    Perform(copy);
+    Perform(warp, copy);
     return true;
   });
 }
@@ -129,24 +122,25 @@ MemoryBarrier* AsyncState::Find(uint32_t offset) {
   return nullptr;
 }
 
-void AsyncState::Create(uint32_t offset, uint32_t count) {
+MemoryBarrier& AsyncState::Create(uint32_t offset, uint32_t count) {
   Remove(offset);
-  MemoryBarrier barrier;
+  MemoryBarrier& barrier = barriers_.emplace_back();
   barrier.offset = offset;
   barrier.expected = barrier.pending = count;
-  barriers_.push_back(barrier);
+  return barrier;
 }
 
 void AsyncState::Remove(uint32_t offset) {
   std::erase_if(barriers_, [&](const MemoryBarrier& barrier) { return barrier.offset == offset; });
 }
 
-void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
+void AsyncState::Advance(MemoryBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
   barrier.pending = barrier.expected;
-  // Threads that wait for the phase are ordered after all threads that arrived.
-  if (block.checker) block.checker->clocks().SyncAll();
+  // Threads that wait for the phase are ordered after all threads that arrived, also in earlier
+  // phases: each arrival reads what the one before it wrote.
+  barrier.completed = barrier.arrived;
 }
 
 bool AsyncState::HasCopies() const {
@@ -154,36 +148,74 @@ bool AsyncState::HasCopies() const {
                                              [](const CopyQueue& queue) { return !queue.empty(); });
 }
 
-void AsyncState::Expect(BlockState& block, const Delivery& delivery) {
-  // Copies may complete at any time. If there are too many, complete all copies of one barrier now.
-  if (deliveries_.size() >= kMostCopies) Deliver(block, deliveries_.front().barrier);
-  deliveries_.push_back(delivery);
+bool AsyncState::Expect(Warp& warp, Delivery delivery) {
+  // Copies may complete at any time. If there are too many, complete the oldest one now.
+  if (deliveries_.size() >= kMostCopies) {
+    Delivery oldest = std::move(deliveries_.front());
+    deliveries_.pop_front();
+    if (!Complete(warp, Find(oldest.barrier), oldest, UINT64_MAX)) return false;
+  }
+  deliveries_.push_back(std::move(delivery));
+  return true;
 }
 
-bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
+/// Does up to `most` bytes of a delivery; `barrier` may be null.
+bool AsyncState::Complete(Warp& waiter, MemoryBarrier* barrier, Delivery& delivery, uint64_t most) {
   bool fine = true;
-  for (size_t i = 0; i < deliveries_.size();) {
-    if (deliveries_[i].barrier != offset) {
-      ++i;
-      continue;
+  if (!delivery.copy.runs.empty()) {
+    const BulkCopy& copy = delivery.copy;
+    const uint64_t done = Perform(waiter, delivery.copy, most);
+    fine = waiter.stop != Stop::kFault;
+    if (barrier == nullptr) return fine;
+    barrier->bytes -= static_cast<int64_t>(done);
+    BlockState& block = *waiter.block;
+    if (block.checker && copy.warp->block == &block) {
+      block.checker->clocks().ArriveCopy(copy.warp->index, copy.clock, barrier->arrived);
     }
-    const Delivery delivery = deliveries_[i];
-    deliveries_.erase(deliveries_.begin() + static_cast<std::ptrdiff_t>(i));
-    MemoryBarrier* barrier = Find(offset);
-    if (delivery.copy.bytes != 0) {
-      Perform(delivery.copy);
-      if (barrier == nullptr) continue;
-      barrier->bytes -= delivery.copy.bytes;
-    } else {
-      fine =
-          QueueOf(*delivery.warp).Finish(*delivery.warp, delivery.lanes, delivery.number) && fine;
-      if (barrier == nullptr) continue;
-      const auto count = static_cast<uint32_t>(__builtin_popcount(delivery.lanes));
-      barrier->pending -= std::min(barrier->pending, count);
+  } else {
+    Warp& warp = *delivery.warp;
+    fine = QueueOf(warp).Finish(warp, delivery.lanes, delivery.number);
+    if (!fine) waiter.stop = Stop::kFault;
+    if (barrier == nullptr) return fine;
+    const auto count = static_cast<uint32_t>(__builtin_popcount(delivery.lanes));
+    barrier->pending -= std::min(barrier->pending, count);
+    if (waiter.block->checker) {
+      waiter.block->checker->clocks().Arrive(warp.index, barrier->arrived);
     }
-    Advance(block, *barrier);
   }
+  Advance(*barrier);
   return fine;
+}
+
+bool AsyncState::Deliver(Warp& waiter, MemoryBarrier& barrier) {
+  const uint64_t phase = barrier.phase;
+  const uint32_t offset = barrier.offset;
+  // Arrivals come first: the bytes that the phase waits for are then known.
+  for (const bool copies : {false, true}) {
+    for (size_t i = 0; i < deliveries_.size() && barrier.phase == phase;) {
+      if (deliveries_[i].barrier != offset || deliveries_[i].copy.runs.empty() == copies) {
+        ++i;
+        continue;
+      }
+      // A copy may complete at any time, but the phase does not need this one yet.
+      if (copies && (barrier.pending != 0 || barrier.bytes <= 0)) return true;
+      const uint64_t most = copies ? static_cast<uint64_t>(barrier.bytes) : 0;
+      if (!Complete(waiter, &barrier, deliveries_[i], most)) return false;
+      if (!copies || deliveries_[i].copy.IsDone()) {
+        deliveries_.erase(deliveries_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+  }
+  return true;
+}
+
+bool AsyncState::DeliverAll(Warp& last) {
+  while (!deliveries_.empty()) {
+    Delivery oldest = std::move(deliveries_.front());
+    deliveries_.pop_front();
+    if (!Complete(last, nullptr, oldest, UINT64_MAX)) return false;
+  }
+  return true;
 }
 
 AsyncState& AsyncOf(Warp& warp) {
@@ -195,7 +227,7 @@ AsyncState& AsyncOf(Warp& warp) {
 void FinishCopies(Warp& warp, uint32_t lanes) {
   CopyQueue& queue = AsyncOf(warp).QueueOf(warp);
   queue.Finish(warp, lanes, UINT64_MAX, false);
-  queue.FinishBulk(lanes);
+  queue.FinishBulk(warp, lanes);
 }
 
 }  // namespace cupel::emu

@@ -1,9 +1,9 @@
-// Asynchronous operations of one block: cp.async, bulk copies and mbarriers.
+// Asynchronous operations of one block: cp.async, bulk copies, mbarriers and wgmma.
 //
 // Each copy happens as late as PTX permits. Issuing a copy poisons its destination. The data is
-// copied when a thread waits for it with wait_group or on the copy's mbarrier. If a kernel forgets
-// to wait, or overwrites the source too early, its results are visibly wrong. Copies that no thread
-// waits for are completed when their thread exits.
+// copied when a thread waits for it with wait_group or on the copy's mbarrier, and no more of it
+// than the wait needs. If a kernel forgets to wait, or overwrites the source too early, its results
+// are visibly wrong. Copies that no thread waits for are completed when their thread exits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,10 @@
 
 #include "emu/core/block_state.h"
 #include "emu/core/op.h"
+#include "emu/core/race_clock.h"
 #include "emu/core/warp.h"
+#include "emu/sync/bulk_copy.h"
+#include "emu/sync/warpgroups.h"
 
 namespace cupel::emu {
 
@@ -32,17 +35,6 @@ struct LaneCopies {
   std::array<uint32_t, kLanes> group{};   // index of the lane's group
 };
 
-/// A bulk copy, which a single thread issues.
-struct BulkCopy {
-  const Op* op = nullptr;
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  uint32_t bytes = 0;
-  uint32_t group = 0;  // index of the thread's bulk group, if the copy belongs to one
-  int lane = 0;
-  Warp* warp = nullptr;
-};
-
 /// The copies of one warp's lanes, by group.
 class CopyQueue {
  public:
@@ -52,10 +44,10 @@ class CopyQueue {
   void CommitBulk(uint32_t lanes);
   /// Completes all but the lanes' last `pending` groups. Returns false after an error.
   bool Wait(Warp& warp, uint32_t lanes, uint32_t pending);
-  void WaitBulk(uint32_t lanes, uint32_t pending);
+  bool WaitBulk(Warp& warp, uint32_t lanes, uint32_t pending);
   /// Completes all copies of these lanes up to `number`, committed or not.
   bool Finish(Warp& warp, uint32_t lanes, uint64_t number = UINT64_MAX, bool check = true);
-  void FinishBulk(uint32_t lanes);
+  void FinishBulk(Warp& warp, uint32_t lanes);
   uint64_t last_number() const { return next_ - 1; }
   bool empty() const { return copies_.empty() && bulk_.empty(); }
 
@@ -77,12 +69,16 @@ struct MemoryBarrier {
   uint32_t expected = 0, pending = 0;
   int64_t bytes = 0;  // bytes that copies must still deliver in this phase
   uint64_t phase = 0;
+  const Op* init = nullptr;  // who initialised it: instruction, thread and its clock
+  uint32_t init_thread = 0, init_clock = 0;
+  Knowledge arrived;    // of all threads and copies that arrived so far
+  Knowledge completed;  // the same when the last phase was completed
 };
 
-/// Work to complete before the next wait on a barrier returns.
+/// Work to complete before a wait on a barrier returns.
 struct Delivery {
   uint32_t barrier = 0;  // offset
-  BulkCopy copy;         // if it has no bytes, this is an arrival after a warp's copies
+  BulkCopy copy;         // if it has no runs, this is an arrival after a warp's copies
   Warp* warp = nullptr;
   uint32_t lanes = 0;
   uint64_t number = 0;
@@ -90,27 +86,35 @@ struct Delivery {
 
 class AsyncState {
  public:
-  explicit AsyncState(size_t warps) : queues_(warps) {}
+  explicit AsyncState(size_t warps) : queues_(warps), warpgroups_(warps) {}
 
   CopyQueue& QueueOf(const Warp& warp) { return queues_[warp.index]; }
+  Warpgroups& warpgroups() { return warpgroups_; }
   MemoryBarrier* Find(uint32_t offset);
   /// Creates or replaces a barrier that completes after `count` arrivals.
-  void Create(uint32_t offset, uint32_t count);
+  MemoryBarrier& Create(uint32_t offset, uint32_t count);
   void Remove(uint32_t offset);
   /// Starts the next phase if the current one waits for neither arrivals nor bytes.
-  void Advance(BlockState& block, MemoryBarrier& barrier);
-  void Expect(BlockState& block, const Delivery& delivery);
-  /// Completes all pending deliveries to the barrier. Returns false after an error.
-  bool Deliver(BlockState& block, uint32_t offset);
+  void Advance(MemoryBarrier& barrier);
+  /// Returns false after an error.
+  bool Expect(Warp& warp, Delivery delivery);
+  /// `waiter` waits for the current phase of the barrier: completes the deliveries that it needs.
+  /// Returns false after an error.
+  bool Deliver(Warp& waiter, MemoryBarrier& barrier);
+  /// Completes all deliveries: the block has ended. Returns false after an error.
+  bool DeliverAll(Warp& last);
   /// The number of pending deliveries.
   size_t deliveries() const { return deliveries_.size(); }
   /// True if any copy is in flight.
   bool HasCopies() const;
 
  private:
+  bool Complete(Warp& waiter, MemoryBarrier* barrier, Delivery& delivery, uint64_t most);
+
   std::vector<CopyQueue> queues_;
+  Warpgroups warpgroups_;
   std::vector<MemoryBarrier> barriers_;
-  std::vector<Delivery> deliveries_;
+  std::deque<Delivery> deliveries_;
 };
 
 /// The block's asynchronous state, created on first use.

@@ -97,6 +97,9 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
   warp.active &= ~mask;
   warp.block->live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
   if (warp.checking) NoteExit(warp, mask);
+  if (warp.block->async && warp.live == 0 && !warp.block->async->warpgroups().Exit(warp)) {
+    return nullptr;
+  }
   RecheckBarriers(*warp.block, warp);
   if (warp.stop == Stop::kFault) return nullptr;
   if (warp.active != 0) {

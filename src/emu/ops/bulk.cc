@@ -1,0 +1,299 @@
+// Bulk copies and their tensor forms. See async.h for when copies happen.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/ops/bulk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "emu/check/report.h"
+#include "emu/check/shared_race.h"
+#include "emu/core/block_state.h"
+#include "emu/core/bulk.h"
+#include "emu/core/handler_table.h"
+#include "emu/core/kernel.h"
+#include "emu/core/launch_state.h"
+#include "emu/core/matrix.h"
+#include "emu/core/memory.h"
+#include "emu/core/op.h"
+#include "emu/core/warp.h"
+#include "emu/core/worker.h"
+#include "emu/cost/counters.h"
+#include "emu/ops/access.h"
+#include "emu/ops/handlers.h"
+#include "emu/sync/async.h"
+#include "emu/sync/tensor_box.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint32_t kPieceBytes = 16;
+
+bool Has(const Warp& warp, const Op* op, size_t operand) { return ListOf(warp, op)[operand] >= 0; }
+uint32_t Word(const Warp& warp, const Op* op, size_t operand, int lane) {
+  return At<const uint32_t>(warp, ListOf(warp, op)[operand])[lane];
+}
+uint64_t Double(const Warp& warp, const Op* op, size_t operand, int lane) {
+  return At<const uint64_t>(warp, ListOf(warp, op)[operand])[lane];
+}
+
+/// The bytes of a bulk copy's shared side. Returns null after an error.
+std::byte* SharedRange(Warp& warp, const Op* op, int lane, uint32_t offset, uint64_t bytes,
+                       uint32_t alignment, bool store) {
+  const bool outside = bytes > warp.shared_bytes || offset > warp.shared_bytes - bytes;
+  if (outside || offset % alignment != 0) {
+    const uint64_t shown = outside ? std::min<uint64_t>(bytes, UINT32_MAX) : alignment;
+    MemoryFault(warp, op, outside ? FaultKind::kOutOfBounds : FaultKind::kMisaligned,
+                MemorySpace::kShared, lane, offset, static_cast<uint32_t>(shown), store);
+    return nullptr;
+  }
+  return warp.shared + offset;
+}
+
+/// Host address of bytes in global memory, or null after an error.
+std::byte* GlobalRange(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t bytes,
+                       bool store) {
+  const GlobalMemory& memory = *warp.worker->launch->memory;
+  if (!memory.Contains(address, bytes)) {
+    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kGlobal, lane, address, bytes,
+                store);
+    return nullptr;
+  }
+  return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, 1, store);
+}
+
+void CountRun(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
+  for (uint32_t done = 0; done < bytes; done += kPieceBytes * kLanes) {
+    uint32_t offsets[kLanes] = {};
+    uint32_t lanes = 0;
+    for (uint32_t i = 0; i < kLanes && done + kPieceBytes * i < bytes; ++i) {
+      offsets[i] = static_cast<uint32_t>(address) + done + kPieceBytes * i;
+      lanes |= 1u << i;
+    }
+    CountGlobal(warp, op, lanes, 0, offsets);
+  }
+}
+
+/// Fills in the runs of a copy of contiguous bytes. Returns false after an error.
+bool AddBytes(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy* copy) {
+  const uint32_t bytes = Word(warp, op, kBulkBytes, lane);
+  if (bytes % kPieceBytes != 0) {
+    Fault(warp, op, "misaligned", "The size of a bulk copy must be a multiple of 16 bytes.", lane);
+    return false;
+  }
+  if (bytes == 0) return true;
+  std::array<std::byte*, 2> host{};
+  for (const size_t operand : {kBulkTo, kBulkFrom}) {
+    const bool store = operand == kBulkTo;
+    const bool is_shared = store ? shape.to_shared : shape.from_shared;
+    if (is_shared) {
+      const uint32_t offset = Word(warp, op, operand, lane);
+      host[operand] = SharedRange(warp, op, lane, offset, bytes, kPieceBytes, store);
+    } else {
+      const uint64_t address = Double(warp, op, operand, lane);
+      if (address % kPieceBytes != 0) {
+        MemoryFault(warp, op, FaultKind::kMisaligned, MemorySpace::kGlobal, lane, address,
+                    kPieceBytes, store);
+        return false;
+      }
+      host[operand] = GlobalRange(warp, op, lane, address, bytes, store);
+    }
+    if (host[operand] == nullptr) return false;
+  }
+  copy->runs.push_back({host[kBulkTo], host[kBulkFrom], bytes});
+  return true;
+}
+
+/// The tensor map that a lane names; nothing after an error.
+std::optional<plan::EncodedTensorMap> MapOf(Warp& warp, const Op* op, int lane, uint64_t address) {
+  std::array<std::byte, plan::kTensorMapBytes> bytes;
+  constexpr uint32_t kHalf = plan::kTensorMapBytes / 2;  // its alignment, too
+  for (uint32_t part = 0; part < 2; ++part) {
+    const std::byte* host = ResolveLane(warp, op, MemorySpace::kGeneric, lane,
+                                        address + uint64_t{kHalf} * part, kHalf, false);
+    if (host == nullptr) return std::nullopt;
+    std::copy_n(host, kHalf, bytes.begin() + kHalf * part);
+  }
+  std::optional<plan::EncodedTensorMap> map = plan::DecodeTensorMap(bytes);
+  if (!map) {
+    Fault(warp, op, "illegal_instruction",
+          "The memory that a tensor copy takes for a tensor map holds none.", lane);
+  }
+  return map;
+}
+
+ReductionType ReductionTypeOf(plan::TensorMapType type) {
+  switch (type) {
+    case plan::TensorMapType::kS32:
+      return ReductionType::kS32;
+    case plan::TensorMapType::kU64:
+      return ReductionType::kU64;
+    case plan::TensorMapType::kS64:
+      return ReductionType::kS64;
+    case plan::TensorMapType::kF16:
+      return ReductionType::kF16;
+    case plan::TensorMapType::kBF16:
+      return ReductionType::kBF16;
+    case plan::TensorMapType::kF64:
+      return ReductionType::kF64;
+    case plan::TensorMapType::kF32:
+    case plan::TensorMapType::kF32Ftz:
+    case plan::TensorMapType::kTF32:
+    case plan::TensorMapType::kTF32Ftz:
+      return ReductionType::kF32;
+    default:
+      return ReductionType::kU32;
+  }
+}
+
+/// Fills in the runs of a tensor copy. Returns false after an error.
+bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy* copy) {
+  const size_t of_map = shape.to_shared ? kBulkFrom : kBulkTo;
+  const size_t of_shared = shape.to_shared ? kBulkTo : kBulkFrom;
+  const auto tensor = MapOf(warp, op, lane, Double(warp, op, of_map, lane));
+  if (!tensor) return false;
+  const plan::TensorMap& map = tensor->map;
+  const bool is_im2col = shape.mode != TensorMode::kTile;
+  if (map.rank != static_cast<int>(shape.rank) || map.im2col != is_im2col) {
+    Fault(warp, op, "illegal_instruction",
+          fmt::format("A {} copy of {} dimensions uses a tensor map for {} copies of {}.",
+                      is_im2col ? "im2col" : "tile", shape.rank, map.im2col ? "im2col" : "tile",
+                      map.rank),
+          lane);
+    return false;
+  }
+  if (std::string why = UnsupportedBox(map, shape.mode); !why.empty()) {
+    warp.worker->unsupported = std::move(why);
+    warp.stop = Stop::kFault;
+    return false;
+  }
+  TensorBox box;
+  box.mode = shape.mode;
+  for (size_t i = 0; i < shape.rank; ++i) {
+    box.at[i] = static_cast<int32_t>(Word(warp, op, kBulkCoordinates + i, lane));
+  }
+  for (size_t i = 0; i < box.offsets.size() && Has(warp, op, kBulkOffsets + i); ++i) {
+    box.offsets[i] = Word(warp, op, kBulkOffsets + i, lane) & 0xffffu;
+  }
+  const uint64_t bytes = BoxBytes(map);
+  const uint32_t offset = Word(warp, op, of_shared, lane);
+  constexpr uint32_t kBoxAlignment = 128;
+  if (SharedRange(warp, op, lane, offset, bytes, kBoxAlignment, shape.to_shared) == nullptr) {
+    return false;
+  }
+  copy->fill = FillOf(map);
+  copy->type = ReductionTypeOf(map.type);
+  for (const TensorPiece& piece : PiecesOf(*tensor, box, offset)) {
+    std::byte* shared = warp.shared + piece.shared;
+    std::byte* global = nullptr;
+    if (piece.is_inside) {
+      global = GlobalRange(warp, op, lane, piece.global, piece.bytes, !shape.to_shared);
+      if (global == nullptr) return false;
+    } else if (!shape.to_shared) {
+      continue;  // elements outside of the tensor are not stored
+    }
+    copy->runs.push_back(shape.to_shared ? CopyRun{shared, global, piece.bytes}
+                                         : CopyRun{global, shared, piece.bytes});
+  }
+  return true;
+}
+
+void CountCopy(Warp& warp, const Op* op, const BulkCopy& copy) {
+  for (const CopyRun& run : copy.runs) {
+    const std::byte* host = copy.target == nullptr ? run.to : run.from;
+    if (host != nullptr && (copy.target == nullptr || copy.source == nullptr)) {
+      CountRun(warp, op, reinterpret_cast<uint64_t>(host) - warp.bias, run.bytes);
+    }
+  }
+}
+
+/// The barrier that the copy reports to must have been initialised, for the asynchronous proxy.
+bool CheckBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) {
+  const MemoryBarrier* barrier = AsyncOf(warp).Find(offset);
+  if (barrier == nullptr) {
+    Fault(warp, op, "invalid_barrier",
+          "A bulk copy reports to an mbarrier that was not initialised.", lane);
+    return false;
+  }
+  if (warp.checking && !warp.block->checker->clocks().Proxied(barrier->init_thread / kLanes,
+                                                              barrier->init_clock, warp.index)) {
+    Warn(warp, op, "missing_proxy_fence",
+         "The asynchronous proxy may not see that the mbarrier of this copy was initialised: a "
+         "fence.mbarrier_init or fence.proxy.async is missing after mbarrier.init.",
+         lane);
+  }
+  return true;
+}
+
+/// flops: a BulkShape; imm: a list of BulkOperand slots.
+const Op* IssueBulk(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    std::optional<BulkCopy> copy = BulkCopyOf(warp, op, lane);
+    if (!copy) return nullptr;
+    if (copy->runs.empty()) continue;
+    warp.slice -= static_cast<int64_t>(BytesOf(*copy) / 256);  // longer than an instruction
+    if (warp.counting) CountCopy(warp, op, *copy);
+    if (!CheckIssue(warp, *copy)) return nullptr;
+    if (!Has(warp, op, kBulkBarrier)) {
+      async.QueueOf(warp).PushBulk(std::move(*copy));
+      continue;
+    }
+    Delivery delivery;
+    delivery.barrier = Word(warp, op, kBulkBarrier, lane);
+    if (!CheckBarrier(warp, op, lane, delivery.barrier)) return nullptr;
+    MakePending(*copy);
+    delivery.copy = std::move(*copy);
+    if (!async.Expect(warp, std::move(delivery))) return nullptr;
+  }
+  return op + 1;
+}
+
+const Op* CommitBulk(Warp& warp, const Op* op) {
+  AsyncOf(warp).QueueOf(warp).CommitBulk(warp.active);
+  return op + 1;
+}
+const Op* WaitBulk(Warp& warp, const Op* op) {
+  const uint32_t pending = At<const uint32_t>(warp, op->src[0])[__builtin_ctz(warp.active)];
+  return AsyncOf(warp).QueueOf(warp).WaitBulk(warp, warp.active, pending) ? op + 1 : nullptr;
+}
+
+}  // namespace
+
+std::optional<BulkCopy> BulkCopyOf(Warp& warp, const Op* op, int lane) {
+  const BulkShape shape = BulkShape::Unpack(op->flops);
+  BulkCopy copy;
+  copy.op = op;
+  copy.warp = &warp;
+  copy.lane = lane;
+  copy.reduction = shape.reduction;
+  copy.type = shape.type;
+  if (shape.to_shared) copy.target = warp.block;
+  if (shape.from_shared) copy.source = warp.block;
+  const bool fine = shape.is_tensor ? AddBox(warp, op, lane, shape, &copy)
+                                    : AddBytes(warp, op, lane, shape, &copy);
+  if (!fine) return std::nullopt;
+  if (shape.to_shared) {
+    copy.shared_begin = Word(warp, op, kBulkTo, lane);
+    copy.shared_bytes = static_cast<uint32_t>(BytesOf(copy));
+  }
+  return copy;
+}
+
+void RegisterBulkCopies(HandlerTable& table) {
+  auto add = [&](const char* key, Handler handler) {
+    Entry entry;
+    entry.full = entry.masked = handler;
+    table.Add(key, entry);
+  };
+  add("@bulk", &IssueBulk);
+  add("@bulk.commit", &CommitBulk);
+  add("@bulk.wait", &WaitBulk);
+}
+
+}  // namespace cupel::emu

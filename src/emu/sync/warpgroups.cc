@@ -1,0 +1,158 @@
+// Tested by warpgroup_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/sync/warpgroups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emu/check/race_report.h"
+#include "emu/check/report.h"
+#include "emu/core/block_state.h"
+
+namespace cupel::emu {
+namespace {
+
+std::string LineOf(const Warp& warp, const Op* op) {
+  const int line = LineOfId(warp, LineId(warp, op));
+  return line > 0 ? fmt::format(" of line {}", line) : std::string();
+}
+
+}  // namespace
+
+Warpgroups::Owner& Warpgroups::OwnerOf(Progress& progress, int32_t reg) {
+  const auto index = static_cast<size_t>(reg);
+  if (index >= progress.owners.size()) progress.owners.resize(index + 1);
+  return progress.owners[index];
+}
+
+/// All four warps of a warpgroup must execute the same products with the same descriptors.
+bool Warpgroups::Agree(Warp& warp, const WarpgroupProduct& product) {
+  Group& group = groups_[warp.index / 4];
+  const uint64_t serial = warps_[warp.index].issued;
+  const auto at = static_cast<size_t>(serial - group.first);
+  if (at == group.issued.size()) {
+    group.issued.push_back(product);
+  } else {
+    const WarpgroupProduct& other = group.issued[at];
+    const char* what = other.op != product.op ? "execute different wgmma instructions"
+                       : other.b != product.b || other.a != product.a
+                           ? "pass different matrix descriptors to one wgmma instruction"
+                       : other.scale != product.scale
+                           ? "pass different values of scale-d to one wgmma instruction"
+                           : nullptr;
+    if (what != nullptr) {
+      Fault(warp, product.op, "warpgroup_divergence",
+            fmt::format("The warps of a warpgroup {} (another warp: that{}). All four warps must "
+                        "execute each wgmma instruction together.",
+                        what, LineOf(warp, other.op)));
+      return false;
+    }
+  }
+  uint64_t least = serial;
+  const size_t first = warp.index / 4 * 4;
+  for (size_t w = first; w < std::min(first + 4, warps_.size()); ++w) {
+    least = std::min(least, warps_[w].issued);
+  }
+  while (group.first <= least && !group.issued.empty()) {
+    group.issued.pop_front();
+    ++group.first;
+  }
+  return true;
+}
+
+bool Warpgroups::Issue(Warp& warp, const WarpgroupProduct& product, std::span<const int32_t> sums,
+                       std::span<const int32_t> left) {
+  Progress& progress = warps_[warp.index];
+  ++progress.issued;
+  if (!warp.checking) return true;
+  if (warps_.size() < warp.index / 4 * 4 + 4) {
+    Fault(warp, product.op, "warpgroup_divergence",
+          "A wgmma instruction needs the four warps of a warpgroup; the block's last warpgroup is "
+          "not complete.");
+    return false;
+  }
+  if (!Agree(warp, product)) return false;
+  bool is_dirty = false;
+  for (const auto& registers : {sums, left}) {
+    for (const int32_t reg : registers) is_dirty |= OwnerOf(progress, reg).is_dirty;
+  }
+  if (is_dirty) {
+    Fault(
+        warp, product.op, "missing_wgmma_fence",
+        "The kernel wrote a register of this wgmma instruction after its last wgmma.fence, so the "
+        "instruction may see the old value: a wgmma.fence is missing.");
+    return false;
+  }
+  for (const int32_t reg : left) {
+    const Owner owner = OwnerOf(progress, reg);
+    if (owner.product > progress.completed && !owner.only_reads) {
+      Use(warp, product.op, RegisterTouch::kRead, reg, -1);
+      return false;
+    }
+    if (owner.product <= progress.completed) {
+      OwnerOf(progress, reg) = {progress.issued, true, false};
+    }
+  }
+  for (const int32_t reg : sums) OwnerOf(progress, reg) = {progress.issued, false, false};
+  progress.products.push_back(product);
+  progress.products.back().group = progress.committed;
+  return true;
+}
+
+void Warpgroups::Fence(const Warp& warp) {
+  for (Owner& owner : warps_[warp.index].owners) owner.is_dirty = false;
+}
+
+std::vector<WarpgroupProduct> Warpgroups::Wait(const Warp& warp, uint32_t pending) {
+  Progress& progress = warps_[warp.index];
+  std::vector<WarpgroupProduct> done;
+  while (!progress.products.empty() &&
+         uint64_t{progress.products.front().group} + pending < progress.committed) {
+    done.push_back(progress.products.front());
+    progress.products.pop_front();
+  }
+  progress.completed = progress.issued - progress.products.size();
+  return done;
+}
+
+bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg, int32_t from) {
+  Progress& progress = warps_[warp.index];
+  if (touch == RegisterTouch::kCopy) {
+    OwnerOf(progress, reg) = Owner(OwnerOf(progress, from));
+    return true;
+  }
+  Owner& owner = OwnerOf(progress, reg);
+  const bool in_progress = owner.product > progress.completed;
+  if (in_progress && (touch == RegisterTouch::kWrite || !owner.only_reads)) {
+    const size_t at = static_cast<size_t>(owner.product - progress.completed - 1);
+    Fault(warp, op, "missing_wgmma_wait",
+          fmt::format(
+              "The kernel {} a register that the wgmma instruction{} still {}: wait for its "
+              "group (wgmma.wait_group) first.",
+              touch == RegisterTouch::kWrite ? "writes" : "reads",
+              LineOf(warp, progress.products[at].op), owner.only_reads ? "reads" : "computes"));
+    return false;
+  }
+  if (touch == RegisterTouch::kWrite) owner = {0, false, true};
+  return true;
+}
+
+bool Warpgroups::Exit(Warp& warp) {
+  Progress& progress = warps_[warp.index];
+  if (!warp.checking) return true;
+  const size_t first = warp.index / 4 * 4;
+  for (size_t w = first; w < std::min(first + 4, warps_.size()); ++w) {
+    if (warp.block->warps[w].live != 0 || warps_[w].issued == progress.issued) continue;
+    const Group& group = groups_[warp.index / 4];
+    const Op* op = group.issued.empty() ? warp.code : group.issued.back().op;
+    Fault(warp, op, "warpgroup_divergence",
+          fmt::format("Warp {} of the block has executed {} wgmma instructions and warp {} of the "
+                      "same warpgroup {}. All four warps must execute each of them together.",
+                      warp.index, progress.issued, w, warps_[w].issued));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace cupel::emu
