@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "plan/tensor_map.h"
 
 namespace cupel::plan {
 
@@ -47,6 +48,14 @@ struct Relocation {
   bool operator==(const Relocation&) const = default;
 };
 
+/// The 128 bytes at position `at` of a byte string are `map` of the tensor at `address`.
+struct PlacedTensorMap {
+  uint32_t at = 0;
+  Address address;
+  TensorMap map;
+  bool operator==(const PlacedTensorMap&) const = default;
+};
+
 /// A strided view. Strides are in elements; `address` is the first element.
 struct View {
   Address address;
@@ -69,8 +78,9 @@ struct Launch {
   Dim3 cluster;  // 1,1,1 without clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
-  std::string parameters;  // raw bytes; relocated words are zero
+  std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
+  std::vector<PlacedTensorMap> tensor_maps;
   bool operator==(const Launch&) const = default;
 };
 
@@ -84,8 +94,9 @@ struct Copy {
 /// Bytes from the host (cudaMemcpy host-to-device, cudaMemcpyToSymbol, tensors made on the host).
 struct Upload {
   Address to;
-  std::string bytes;  // relocated words are zero
+  std::string bytes;  // relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
+  std::vector<PlacedTensorMap> tensor_maps;
   bool operator==(const Upload&) const = default;
 };
 

@@ -107,16 +107,46 @@ class Validator {
     return {};
   }
 
+  Status CheckTarget(const Address& target, std::string_view what) const {
+    if (!InRange(target.buffer)) return Bad(fmt::format("{}: no such buffer", what));
+    if (target.offset > kMaxPointerOffset || target.offset < -kMaxPointerOffset) {
+      return Bad(fmt::format("{}: offset out of range", what));
+    }
+    return {};
+  }
+
   Status CheckRelocations(const std::vector<Relocation>& relocations, size_t bytes) const {
     uint64_t next = 0;
     for (const Relocation& relocation : relocations) {
       if (relocation.at < next) return Bad("relocations overlap or are not in ascending order");
       next = uint64_t{relocation.at} + 8;
       if (next > bytes) return Bad(fmt::format("relocation at {} past the end", relocation.at));
-      if (!InRange(relocation.target.buffer)) return Bad("relocation: no such buffer");
-      if (relocation.target.offset > kMaxPointerOffset ||
-          relocation.target.offset < -kMaxPointerOffset) {
-        return Bad("relocation: offset out of range");
+      TRY(CheckTarget(relocation.target, "relocation"));
+    }
+    return {};
+  }
+
+  /// Both lists must be in ascending order, so that one pass finds what overlaps.
+  Status CheckTensorMaps(const std::vector<PlacedTensorMap>& maps,
+                         const std::vector<Relocation>& relocations, size_t bytes) const {
+    uint64_t next = 0;
+    auto relocation = relocations.begin();
+    for (const PlacedTensorMap& placed : maps) {
+      if (placed.at < next) return Bad("tensor maps overlap or are not in ascending order");
+      next = uint64_t{placed.at} + kTensorMapBytes;
+      if (next > bytes) return Bad(fmt::format("tensor map at {} past the end", placed.at));
+      while (relocation != relocations.end() && uint64_t{relocation->at} + 8 <= placed.at) {
+        ++relocation;
+      }
+      if (relocation != relocations.end() && relocation->at < next) {
+        return Bad(fmt::format("the tensor map at {} contains a relocation", placed.at));
+      }
+      TRY(CheckTarget(placed.address, "tensor map"));
+      if (placed.address.offset % AlignmentOf(placed.map) != 0) {
+        return Bad("tensor map: the address is not aligned");
+      }
+      if (const auto problem = ProblemOf(placed.map); !problem.empty()) {
+        return Bad(fmt::format("tensor map: {}", problem));
       }
     }
     return {};
@@ -149,7 +179,8 @@ class Validator {
     }
     if (launch.parameters.size() > kMaxParameterBytes) return Bad("parameter block too large");
     TRY(CountHostBytes(launch.parameters.size()));
-    return CheckRelocations(launch.relocations, launch.parameters.size());
+    TRY(CheckRelocations(launch.relocations, launch.parameters.size()));
+    return CheckTensorMaps(launch.tensor_maps, launch.relocations, launch.parameters.size());
   }
 
   Status Check(const Copy& copy) {
@@ -161,7 +192,8 @@ class Validator {
   Status Check(const Upload& upload) {
     TRY(CountHostBytes(upload.bytes.size()));
     TRY(CheckExtent(upload.to, static_cast<Wide>(upload.bytes.size()), "to"));
-    return CheckRelocations(upload.relocations, upload.bytes.size());
+    TRY(CheckRelocations(upload.relocations, upload.bytes.size()));
+    return CheckTensorMaps(upload.tensor_maps, upload.relocations, upload.bytes.size());
   }
 
   Status Check(const Fill& fill) {
