@@ -138,7 +138,7 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"after itself", [](Plan& p) { p.nodes[3].after = {3}; }, "node 3"},
       {"after negative", [](Plan& p) { p.nodes[3].after = {-1}; }, "earlier"},
       {"relocation past the parameters",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 14; }, "past the end"},
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 313; }, "past the end"},
       {"overlapping relocations",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 4; }, "overlap"},
       {"relocation to a missing buffer",
