@@ -27,7 +27,7 @@ struct Common {
 
 /// How a candidate is compiled.
 struct Compile {
-  std::string arch = "sm_90";
+  std::string arch = "auto";  // build::Options::arch
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;
   bool allow_weak_sandbox = false;  // run untrusted code even if the sandbox is incomplete

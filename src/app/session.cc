@@ -119,6 +119,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.engine = session->engine_.get();
   parts.oracle_scripts = data / "src" / "oracle" / "py";
   TRY_ASSIGN(parts.build, CompilerOptions(common, compile));
+  parts.build.device_major = parts.engine->Device().major;
   parts.record.program = "/proc/self/exe";
   // Recording a call takes about 60 ms. Host code that never returns must be detected within
   // seconds.

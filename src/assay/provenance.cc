@@ -59,7 +59,8 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.engine = parts.engine->Name();
   asked.model = parts.engine->Device().name;
   const build::Options& build = candidate.built_with;
-  asked.arch = build.arch;
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  asked.arch = image != nullptr ? image->arch : build.arch;
   asked.flags = build.flags;
   for (const auto& root : build.include_roots) asked.include_roots.push_back(root.string());
   return asked;

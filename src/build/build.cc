@@ -180,35 +180,42 @@ Result<Outcome> Finish(const Context& context, Compilation compilation, Image im
   return Outcome(std::move(image));
 }
 
-Result<Context> Prepare(const fs::path& source, const Options& options) {
+Result<Context> Prepare(const fs::path& source, std::string text, const Options& options) {
   Context context;
   context.options = &options;
   context.path = source;
   context.name = SourceName(source);
-  TRY_ASSIGN(context.source, os::ReadFile(source, kMaxSourceBytes));
+  context.source = std::move(text);
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
   return context;
 }
 
-}  // namespace
+/// Words in the source of kernels that need an architecture with the suffix "a".
+constexpr std::string_view kFeatures[] = {
+    "wgmma",        "setmaxnreg",   "tcgen05",   "_ARCH_FEAT_SM90_ALL", "_ARCH_FEAT_SM100_ALL",
+    "ARCH_MMA_SM9", "ARCH_MMA_SM1", "<cutlass/", "\"cutlass/",          "<cute/",
+    "\"cute/"};
 
-std::string SourceName(const fs::path& source) {
-  const std::string stem = source.stem().string();
-  const bool plain = !stem.empty() && stem.size() <= 64 &&
-                     stem.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789_") == std::string::npos;
-  return (plain ? stem : "candidate") + ".cu";
+/// ptxas: "Instruction 'wgmma.fence' not supported on .target 'sm_90'".
+bool LacksFeatures(const Outcome& outcome) {
+  const auto* failure = std::get_if<BuildFailure>(&outcome);
+  return failure != nullptr &&
+         std::any_of(failure->diagnostics.begin(), failure->diagnostics.end(),
+                     [](const Diagnostic& diagnostic) {
+                       return diagnostic.message.find("on .target '") != std::string::npos;
+                     });
 }
 
-Result<Outcome> Build(const fs::path& source, const Options& options) {
+/// Builds for options.arch, which is not "auto".
+Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const Options& options) {
   const auto start = Clock::now();
-  TRY_ASSIGN(const Context context, Prepare(source, options));
+  TRY_ASSIGN(const Context context, Prepare(source, text, options));
   Image image;
   image.source_hash = Sha256Hex(context.source);
   image.toolkit = "nvcc " + context.toolkit.version;
+  image.arch = options.arch;
   image.flags = context.flags;
   image.source = source;
   TRY_ASSIGN(image.key,
@@ -216,6 +223,7 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   if (!options.cache.empty()) {
     if (auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox)) {
       cached->source = source;
+      cached->arch = options.arch;
       cached->from_cache = true;
       return Outcome(std::move(*cached));
     }
@@ -233,6 +241,38 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   TRY_ASSIGN(Outcome outcome, Finish(context, std::move(compilation), std::move(image)));
   if (auto* failure = std::get_if<BuildFailure>(&outcome)) failure->source_hash = source_hash;
   return outcome;
+}
+
+}  // namespace
+
+std::string SourceName(const fs::path& source) {
+  const std::string stem = source.stem().string();
+  const bool plain = !stem.empty() && stem.size() <= 64 &&
+                     stem.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789_") == std::string::npos;
+  return (plain ? stem : "candidate") + ".cu";
+}
+
+std::string ArchFor(const Options& options, std::string_view source) {
+  if (options.arch != "auto") return options.arch;
+  const std::string arch = options.device_major >= 10 ? "sm_100" : "sm_90";
+  const bool needs = std::any_of(
+      std::begin(kFeatures), std::end(kFeatures),
+      [&](std::string_view word) { return source.find(word) != std::string_view::npos; });
+  return needs || NamesArch(options.flags, arch + "a") ? arch + "a" : arch;
+}
+
+Result<Outcome> Build(const fs::path& source, const Options& options) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSourceBytes));
+  Options chosen = options;
+  chosen.arch = ArchFor(options, text);
+  TRY_ASSIGN(Outcome outcome, BuildFor(source, text, chosen));
+  if (options.arch != "auto" || chosen.arch.ends_with('a') || !LacksFeatures(outcome)) {
+    return outcome;
+  }
+  chosen.arch += 'a';
+  return BuildFor(source, text, chosen);
 }
 
 }  // namespace cupel::build

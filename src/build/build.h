@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -23,7 +24,8 @@ inline constexpr size_t kMaxSourceBytes = 4u << 20;
 struct Options {
   std::filesystem::path shim;                        // the shim/ folder
   std::filesystem::path cache;                       // created if missing; empty: no cache
-  std::string arch = "sm_90";                        // sm_80, sm_90, sm_90a, sm_100
+  std::string arch = "auto";                         // or sm_80, sm_90, sm_90a, sm_100, sm_100a
+  int device_major = 9;                              // of the compute capability, for "auto"
   std::vector<std::string> flags;                    // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
@@ -37,6 +39,12 @@ std::string SourceName(const std::filesystem::path& source);
 
 using Outcome = std::variant<Image, BuildFailure>;
 
+/// The architecture for which `source` is compiled: options.arch, and for "auto" that of the
+/// device, with the suffix "a" if the text shows that it needs instructions that only sm_90a or
+/// sm_100a has.
+std::string ArchFor(const Options& options, std::string_view source);
+
+/// If the compiler says that the code needs the suffix "a", "auto" builds again with it.
 /// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB,
 /// kCancelled.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);

@@ -104,6 +104,37 @@ TEST_F(BuildTest, ProducesCodeResourcesAndNotes) {
   EXPECT_FALSE(image.from_cache);
 }
 
+TEST_F(BuildTest, ChoosesTheArchitectureThatTheSourceNeeds) {
+  const std::string hopper =
+      "#include \"module.h\"\n"
+      "__global__ void k(int* x) { asm volatile(\"wg\" \"mma.fence.sync.aligned;\"); *x = 1; }\n"
+      "void forward(int* x) { k<<<1, 128>>>(x); }\n";
+  EXPECT_EQ(MustBuild(Write(kKernel)).arch, "sm_90");
+  // The word is hidden from the scan of the text, so the compiler's error decides.
+  const Image first = MustBuild(Write(hopper));
+  EXPECT_EQ(first.arch, "sm_90a");
+  EXPECT_THAT(first.ptx, HasSubstr(".target sm_90a"));
+  options_.arch = "sm_90a";
+  const Image same = MustBuild(Write(hopper));
+  EXPECT_EQ(same.key, first.key);
+  EXPECT_TRUE(same.from_cache);
+  options_.arch = "sm_90";
+  MustFail(Write(hopper));
+}
+
+TEST_F(BuildTest, ReadsTheNeedFromTextAndFlags) {
+  EXPECT_EQ(ArchFor(options_, "int x;"), "sm_90");
+  EXPECT_EQ(ArchFor(options_, "asm(\"wgmma.fence\");"), "sm_90a");
+  EXPECT_EQ(ArchFor(options_, "#include <cute/tensor.hpp>"), "sm_90a");
+  options_.flags = {"-gencode", "arch=compute_90a,code=sm_90a"};
+  EXPECT_EQ(ArchFor(options_, "int x;"), "sm_90a");
+  options_.device_major = 10;
+  EXPECT_EQ(ArchFor(options_, "int x;"), "sm_100");
+  EXPECT_EQ(ArchFor(options_, "asm(\"tcgen05.alloc\");"), "sm_100a");
+  options_.arch = "sm_80";
+  EXPECT_EQ(ArchFor(options_, "asm(\"wgmma.fence\");"), "sm_80");
+}
+
 TEST_F(BuildTest, SecondBuildUsesTheCache) {
   const fs::path source = Write(kKernel);
   const Image first = MustBuild(source);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "build/is_one_of.h"
@@ -70,24 +72,85 @@ constexpr std::array kPtxas = {"-O0",
                                "-dlcm=cg",
                                "--warn-on-spills",
                                "-warn-spills",
+                               "--warn-on-local-memory-usage",
+                               "-warn-lmem-usage",
                                "--allow-expensive-optimizations=true",
                                "--allow-expensive-optimizations=false"};
 
+/// What published kernels pass to their own builds, and what means nothing here: the libraries are
+/// stand-ins, and cupel chooses the architecture.
+constexpr std::array kIgnored = {"-lcuda",           "-lcudart",   "-lcublas",  "-lcublasLt",
+                                 "--resource-usage", "-res-usage", "--verbose", "-v"};
+constexpr std::array kArch = {"gencode", "generate-code", "arch", "gpu-architecture"};
+constexpr std::array kDiagnostics = {"diag-suppress", "nv-diag-suppress"};
+constexpr std::array kHostOptions = {"-fPIC", "-fPIE",      "-O2",
+                                     "-O3",   "-Wno-psabi", "-fno-strict-aliasing"};
+
+/// The name of --name=value or -name=value, and the value.
+std::optional<std::pair<std::string_view, std::string_view>> NameAndValue(std::string_view flag) {
+  const size_t equals = flag.find('=');
+  if (equals == std::string_view::npos || !StartsWith(flag, "-")) return std::nullopt;
+  const size_t dashes = StartsWith(flag, "--") ? 2 : 1;
+  return std::pair(flag.substr(dashes, equals - dashes), flag.substr(equals + 1));
+}
+
+bool IsArchValue(char c) { return IsWord(c) || c == '=' || c == ',' || c == '[' || c == ']'; }
+
+bool IsIgnored(std::string_view flag) {
+  if (IsOneOf(kIgnored, flag)) return true;
+  const auto split = NameAndValue(flag);
+  if (!split) return false;
+  const auto& [name, value] = *split;
+  if (IsOneOf(kArch, name)) return AllOf(value, IsArchValue);
+  if (name == "threads" || name == "t") return AllOf(value, IsDigit);
+  return (name == "Xcompiler" || name == "compiler-options") && IsOneOf(kHostOptions, value);
+}
+
+/// A list of options for ptxas, separated by commas.
+bool ArePtxasOptions(std::string_view list) {
+  while (true) {
+    const size_t comma = list.find(',');
+    std::string_view option = list.substr(0, comma);
+    constexpr std::string_view kLevel = "--register-usage-level=";
+    if (StartsWith(option, kLevel)) {
+      option.remove_prefix(kLevel.size());
+      if (option.empty() || option.size() > 2 || !AllOf(option, IsDigit)) return false;
+    } else if (!IsOneOf(kPtxas, option)) {
+      return false;
+    }
+    if (comma == std::string_view::npos) return true;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 bool IsAllowed(std::string_view flag) {
-  if (IsOneOf(kExact, flag)) return true;
+  if (IsOneOf(kExact, flag) || IsIgnored(flag)) return true;
   if (StartsWith(flag, "-D")) return IsDefinition(flag.substr(2), true);
   if (StartsWith(flag, "-U")) return IsDefinition(flag.substr(2), false);
-  if (!StartsWith(flag, "-")) return false;
-  std::string_view name = flag.substr(StartsWith(flag, "--") ? 2 : 1);
-  const size_t equals = name.find('=');
-  if (equals == std::string_view::npos) return false;
-  const std::string_view value = name.substr(equals + 1);
-  name = name.substr(0, equals);
+  const auto split = NameAndValue(flag);
+  if (!split) return false;
+  const auto& [name, value] = *split;
   if (IsOneOf(kBoolean, name)) return value == "true" || value == "false";
   if (name == "maxrregcount") return !value.empty() && value.size() <= 3 && AllOf(value, IsDigit);
-  if (name == "Xptxas" || name == "ptxas-options") return IsOneOf(kPtxas, value);
+  if (name == "Xptxas" || name == "ptxas-options") return ArePtxasOptions(value);
+  if (IsOneOf(kDiagnostics, name)) return AllOf(value, IsValue);
   return false;
 }
+
+constexpr std::array kPaired = {"-maxrregcount",
+                                "--maxrregcount",
+                                "-Xptxas",
+                                "--ptxas-options",
+                                "-gencode",
+                                "--generate-code",
+                                "-arch",
+                                "--gpu-architecture",
+                                "-Xcompiler",
+                                "--compiler-options",
+                                "-diag-suppress",
+                                "--diag-suppress",
+                                "-t",
+                                "--threads"};
 
 /// Joins a flag and its value if they are separate words.
 Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
@@ -95,8 +158,7 @@ Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
   for (size_t i = 0; i < flags.size(); ++i) {
     const std::string& flag = flags[i];
     const bool glued = flag == "-D" || flag == "-U";
-    const bool paired = flag == "-maxrregcount" || flag == "--maxrregcount" || flag == "-Xptxas" ||
-                        flag == "--ptxas-options";
+    const bool paired = IsOneOf(kPaired, flag);
     if (!glued && !paired) {
       joined.push_back(flag);
     } else if (i + 1 == flags.size()) {
@@ -120,7 +182,8 @@ Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& 
           fmt::format("the compiler flag {} is not allowed", flag.substr(0, 100)),
           "allowed are -O0…-O3, --use_fast_math, --no-fast-math, -ftz=, -prec-div=, -prec-sqrt=, "
           "-fmad=, -maxrregcount=, -std=c++17|c++20, -D, -U, -Xptxas=, -lineinfo, --restrict, "
-          "--extended-lambda, --expt-relaxed-constexpr, --extra-device-vectorization");
+          "--extended-lambda, --expt-relaxed-constexpr, --extra-device-vectorization, "
+          "-diag-suppress=; ignored are -lcuda, -lcudart, -lcublas, -arch=, -gencode, --threads");
     }
     if (StartsWith(flag, "-O")) optimization = false;
     if (flag.find("fast") != std::string::npos && !StartsWith(flag, "-D")) fast_math = false;
@@ -136,9 +199,20 @@ Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& 
     if (!IsOneOf(asked, flag)) flags.emplace_back(flag);
   }
   for (std::string& flag : asked) {
-    if (flag != "--no-fast-math" && !IsOneOf(flags, flag)) flags.push_back(std::move(flag));
+    if (flag != "--no-fast-math" && !IsIgnored(flag) && !IsOneOf(flags, flag)) {
+      flags.push_back(std::move(flag));
+    }
   }
   return flags;
+}
+
+bool NamesArch(const std::vector<std::string>& extra, std::string_view arch) {
+  return std::any_of(extra.begin(), extra.end(), [&](std::string_view flag) {
+    const size_t at = flag.find(arch);
+    if (at == std::string_view::npos || StartsWith(flag, "-D")) return false;
+    const size_t end = at + arch.size();
+    return end == flag.size() || !IsWord(flag[end]);
+  });
 }
 
 Result<std::string> VirtualArch(std::string_view arch) {
@@ -150,7 +224,7 @@ Result<std::string> VirtualArch(std::string_view arch) {
   if (number.size() == arch.size() || count < 2 || count > 3 ||
       (suffix != "" && suffix != "a" && suffix != "f")) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not an architecture", arch),
-                "use sm_80, sm_90, sm_90a or sm_100");
+                "use sm_80, sm_90, sm_90a, sm_100 or sm_100a");
   }
   return fmt::format("compute_{}", number);
 }

@@ -17,6 +17,9 @@ namespace cupel::build {
 /// become one word.
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra);
 
+/// True if a flag that CandidateFlags ignores (-gencode, -arch) names `arch`, for example "sm_90a".
+bool NamesArch(const std::vector<std::string>& extra, std::string_view arch);
+
 /// "sm_90" gives "compute_90". Returns an Error if `arch` does not have this form.
 Result<std::string> VirtualArch(std::string_view arch);
 

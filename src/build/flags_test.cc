@@ -36,6 +36,27 @@ TEST(Flags, ExtraFlagsReplaceDefaults) {
               Contains("-Xptxas=-O1"));
 }
 
+TEST(Flags, AcceptsWhatHopperKernelsPass) {
+  const std::vector<std::string> extra = {
+      "-gencode",
+      "arch=compute_90a,code=sm_90a",
+      "-lcuda",
+      "--expt-extended-lambda",
+      "-DNDEBUG",
+      "--ptxas-options=-v,--register-usage-level=10,--warn-on-local-memory-usage",
+      "-diag-suppress=177,2908",
+      "--resource-usage",
+      "-Xcompiler",
+      "-fPIC",
+      "--threads=4"};
+  const auto flags = CandidateFlags(extra);
+  ASSERT_TRUE(flags) << flags.error().ToString();
+  EXPECT_EQ(*flags, *CandidateFlags({"--expt-extended-lambda", "-DNDEBUG", extra[5], extra[6]}));
+  EXPECT_TRUE(NamesArch(extra, "sm_90a"));
+  EXPECT_FALSE(NamesArch(extra, "sm_90"));
+  EXPECT_FALSE(NamesArch({"-Dsm_90a"}, "sm_90a"));
+}
+
 TEST(Flags, RejectsUnsafeFlags) {
   for (const char* flag : {"-I/etc",
                            "-o",
@@ -54,6 +75,11 @@ TEST(Flags, RejectsUnsafeFlags) {
                            "@file",
                            "--options-file=x",
                            "-Xptxas=-o",
+                           "-Xptxas=-v,-o",
+                           "-Xptxas=-v,",
+                           "-arch=sm_90 -o x",
+                           "-gencode=arch=compute_90,code=sm_90;id",
+                           "-lcudax",
                            "",
                            "-maxrregcount=1e9",
                            "-ftz=maybe",

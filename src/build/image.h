@@ -41,6 +41,7 @@ struct Image {
   std::filesystem::path source;    // the candidate as the user named it, for messages
   std::string source_hash;
   std::string toolkit;  // "nvcc 13.0.88"
+  std::string arch;     // "sm_90a"
   std::vector<std::string> flags;
   bool from_cache = false;
   double build_seconds = 0;  // of the original build

@@ -24,8 +24,8 @@ void Print(const std::vector<build::Diagnostic>& diagnostics) {
 }
 
 int Report(const build::Image& image, bool quiet) {
-  fmt::print("built {} in {:.2f} s{}\n", image.source.string(), image.build_seconds,
-             image.from_cache ? " (from the cache)" : "");
+  fmt::print("built {} for {} in {:.2f} s{}\n", image.source.string(), image.arch,
+             image.build_seconds, image.from_cache ? " (from the cache)" : "");
   if (quiet) return 0;
   for (const build::KernelResources& kernel : image.resources) {
     fmt::print("  {}\n    {} registers, {} B shared, {} B local, spills {} B stored {} B loaded\n",

@@ -45,6 +45,8 @@ const char* Resolve(void* library, Driver* driver) {
   entry.Find(driver->fill_16, "cuMemsetD16Async");
   entry.Find(driver->fill_32, "cuMemsetD32Async");
   entry.Find(driver->launch, "cuLaunchKernelEx");
+  entry.FindOptional(driver->tensor_map_tiled, "cuTensorMapEncodeTiled");
+  entry.FindOptional(driver->tensor_map_im2col, "cuTensorMapEncodeIm2col");
   entry.Find(driver->stream_create, "cuStreamCreate");
   entry.Find(driver->stream_destroy, "cuStreamDestroy_v2");
   entry.Find(driver->stream_query, "cuStreamQuery");

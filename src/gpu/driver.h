@@ -91,6 +91,12 @@ struct Driver {
   CuResult (*fill_16)(CuPointer, unsigned short, size_t, CuStream) = nullptr;
   CuResult (*fill_32)(CuPointer, unsigned, size_t, CuStream) = nullptr;
   CuResult (*launch)(const CuLaunchConfig*, CuFunction, void**, void**) = nullptr;
+  // Null before 12.0.
+  CuResult (*tensor_map_tiled)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
+                               const uint32_t*, const uint32_t*, int, int, int, int) = nullptr;
+  CuResult (*tensor_map_im2col)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
+                                const int*, const int*, uint32_t, uint32_t, const uint32_t*, int,
+                                int, int, int) = nullptr;
   CuResult (*stream_create)(CuStream*, unsigned) = nullptr;
   CuResult (*stream_destroy)(CuStream) = nullptr;
   CuResult (*stream_query)(CuStream) = nullptr;

@@ -76,6 +76,84 @@ TEST_F(EngineTest, WorkerSurvivesAnInvalidImage) {
   ExpectRight(Execute(*good, Launching("add_one")));
 }
 
+// One thread copies 64 floats of x from element 64 on with a tensor map of 100 elements.
+constexpr const char* kHopper = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry tile(.param .align 64 .b8 map[128], .param .u64 y) {
+  .reg .pred %p; .reg .b32 %r<6>; .reg .b64 %d<6>; .reg .f32 %f;
+  .shared .align 128 .b8 data[256]; .shared .align 8 .b64 bar;
+  mov.u32 %r1, bar; mov.u32 %r2, data; mov.u32 %r3, 64; mov.b64 %d1, map; cvta.param.u64 %d1, %d1;
+  mbarrier.init.shared::cta.b64 [%r1], 1;
+  fence.proxy.async.shared::cta;
+  mbarrier.arrive.expect_tx.shared::cta.b64 %d2, [%r1], 256;
+  cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes
+    [%r2], [%d1, {%r3}], [%r1];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r1], 0; @!%p bra W;
+  ld.param.u64 %d3, [y]; mov.u32 %r4, 0;
+L: ld.shared.f32 %f, [%r2]; st.global.f32 [%d3], %f;
+  add.u32 %r2, %r2, 4; add.u64 %d3, %d3, 4; add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p, %r4, 64; @%p bra L; ret;
+}
+.visible .entry rank(.param .u64 y) {
+  .reg .b32 %r<3>; .reg .b64 %d<3>; .reg .f32 %f;
+  mov.u32 %r1, %cluster_ctarank; cvt.rn.f32.u32 %f, %r1; mov.u32 %r2, %ctaid.x;
+  ld.param.u64 %d1, [y]; mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2;
+  st.global.f32 [%d1], %f; ret;
+}
+)";
+
+std::vector<float> FloatsOf(const engine::Run& run) {
+  std::vector<float> floats;
+  if (run.outputs.size() != 1) return floats;
+  floats.resize(run.outputs[0].bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), run.outputs[0].bytes.data(), floats.size() * sizeof(float));
+  return floats;
+}
+
+TEST_F(EngineTest, EncodesTensorMaps) {
+  if (engine_->Device().major < 9) GTEST_SKIP() << "needs compute capability 9.0";
+  image_.ptx = kHopper;
+  x_[99] = 7;
+  plan::Plan plan = Launching("tile");
+  auto& launch = std::get<plan::Launch>(plan.nodes[0].work);
+  launch.grid = launch.block = {};
+  launch.parameters = std::string(136, '\0');
+  launch.relocations = {{128, {1, 0}}};
+  plan::TensorMap map;
+  map.type = plan::TensorMapType::kF32;
+  map.dims = {100};
+  map.box = {64};
+  map.element_strides = {1};
+  launch.tensor_maps = {{0, {0, 0}, map}};
+  const auto program = Load();
+  ASSERT_NE(program, nullptr);
+  const std::vector<float> y = FloatsOf(Execute(*program, plan));
+  ASSERT_EQ(y.size(), 100u);
+  EXPECT_EQ(y[0], 2.5f);
+  EXPECT_EQ(y[35], 7.0f);
+  EXPECT_EQ(y[36], 0.0f);  // outside the tensor
+}
+
+TEST_F(EngineTest, LaunchesClusters) {
+  if (engine_->Device().major < 9) GTEST_SKIP() << "needs compute capability 9.0";
+  image_.ptx = kHopper;
+  plan::Plan plan = Launching("rank");
+  auto& launch = std::get<plan::Launch>(plan.nodes[0].work);
+  launch.grid = {32, 1, 1};
+  launch.block = {};
+  launch.cluster = {16, 1, 1};
+  launch.parameters = std::string(8, '\0');
+  launch.relocations = {{0, {1, 0}}};
+  const auto program = Load();
+  ASSERT_NE(program, nullptr);
+  const std::vector<float> y = FloatsOf(Execute(*program, plan));
+  ASSERT_EQ(y.size(), 100u);
+  EXPECT_EQ(y[15], 15.0f);
+  EXPECT_EQ(y[16], 0.0f);
+  EXPECT_EQ(y[31], 15.0f);
+}
+
 TEST(Engine, ReportsMissingGpu) {
   EngineOptions options;
   options.ordinal = 4096;

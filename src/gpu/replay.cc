@@ -13,6 +13,8 @@
 #include "base/demangle.h"
 #include "gpu/blas.h"
 #include "gpu/copy_kernel.h"
+#include "gpu/tensor_map.h"
+#include "plan/tensor_map_json.h"
 
 namespace cupel::gpu {
 namespace {
@@ -83,6 +85,30 @@ Refusal Replay::Outside(const plan::Address& address, uint64_t bytes, const char
                                              bytes, name, address.offset));
 }
 
+template <typename Work>
+Result<Refusal> Replay::Resolve(const Work& work, std::span<std::byte> bytes) const {
+  const auto outside = [] {
+    return Fail(ErrorCode::kInternal, "a pointer or a tensor map is outside its bytes");
+  };
+  if (!memory_.Relocate(work.relocations, bytes)) return outside();
+  for (const plan::PlacedTensorMap& placed : work.tensor_maps) {
+    const auto address = memory_.AddressOf(placed.address);
+    DriverTensorMap map;
+    if (!address || bytes.size() < map.bytes.size() ||
+        placed.at > bytes.size() - map.bytes.size()) {
+      return outside();
+    }
+    const CuResult code = EncodeTensorMap(device_.driver(), placed.map, *address, &map);
+    if (code != 0) {
+      return Refuse("illegal_launch",
+                    fmt::format("The driver refused the tensor map of {}: {}.",
+                                plan::Describe(placed.map), device_.driver().Describe(code)));
+    }
+    std::memcpy(bytes.data() + placed.at, map.bytes.data(), map.bytes.size());
+  }
+  return Refusal();
+}
+
 Result<Refusal> Replay::Run(const plan::Launch& launch) {
   const std::string kernel = Demangle(launch.kernel);
   const CuFunction function = module_.Find(launch.kernel);
@@ -93,9 +119,8 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
     return refusal;
   }
   std::string parameters = launch.parameters;
-  if (!memory_.Relocate(launch.relocations, std::as_writable_bytes(std::span(parameters)))) {
-    return Fail(ErrorCode::kInternal, "a pointer is outside the parameters of " + kernel);
-  }
+  TRY_ASSIGN(Refusal unresolved, Resolve(launch, std::as_writable_bytes(std::span(parameters))));
+  if (!unresolved.ok()) return unresolved;
   const Driver& driver = device_.driver();
   auto refused = [&](CuResult code) {
     return Refuse(
@@ -161,9 +186,8 @@ Result<Refusal> Replay::Run(const plan::Upload& upload) {
   Refusal refusal = Outside(upload.to, upload.bytes.size(), "A copy from the host");
   if (!refusal.ok() || upload.bytes.empty()) return refusal;
   std::string bytes = upload.bytes;
-  if (!memory_.Relocate(upload.relocations, std::as_writable_bytes(std::span(bytes)))) {
-    return Fail(ErrorCode::kInternal, "a pointer is outside the uploaded bytes");
-  }
+  TRY_ASSIGN(refusal, Resolve(upload, std::as_writable_bytes(std::span(bytes))));
+  if (!refusal.ok()) return refusal;
   TRY(CopyIn(&upload, *memory_.AddressOf(upload.to), bytes));
   return refusal;
 }

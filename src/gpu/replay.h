@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,9 @@ class Replay {
   Result<Refusal> Run(const plan::CopyView& copy);
   Result<Refusal> Run(const plan::Gemm& gemm);
   Result<GemmAddresses> AddressesOf(const plan::Gemm& gemm);
+  /// Writes the device addresses and tensor maps of a Launch or an Upload into its bytes.
+  template <typename Work>
+  Result<Refusal> Resolve(const Work& work, std::span<std::byte> bytes) const;
   Status CopyIn(const void* node, CuPointer to, std::string_view bytes);
   Refusal Outside(const plan::Address& address, uint64_t bytes, const char* who) const;
 

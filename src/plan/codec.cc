@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "plan/limits.h"
+#include "plan/tensor_map_json.h"
 
 namespace cupel::plan {
 namespace {
@@ -51,14 +52,16 @@ Json WriteNumber(double value) {
 }
 
 Json Write(const Launch& launch) {
-  return Json{{"kernel", launch.kernel},
-              {"grid", Write(launch.grid)},
-              {"block", Write(launch.block)},
-              {"cluster", Write(launch.cluster)},
-              {"dynamic_shared", launch.dynamic_shared},
-              {"cooperative", launch.cooperative},
-              {"parameters", Base64Encode(launch.parameters)},
-              {"relocations", Write(launch.relocations)}};
+  Json json{{"kernel", launch.kernel},
+            {"grid", Write(launch.grid)},
+            {"block", Write(launch.block)},
+            {"cluster", Write(launch.cluster)},
+            {"dynamic_shared", launch.dynamic_shared},
+            {"cooperative", launch.cooperative},
+            {"parameters", Base64Encode(launch.parameters)},
+            {"relocations", Write(launch.relocations)}};
+  if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
+  return json;
 }
 
 Json Write(const Copy& copy) {
@@ -66,9 +69,11 @@ Json Write(const Copy& copy) {
 }
 
 Json Write(const Upload& upload) {
-  return Json{{"to", Write(upload.to)},
-              {"bytes", Base64Encode(upload.bytes)},
-              {"relocations", Write(upload.relocations)}};
+  Json json{{"to", Write(upload.to)},
+            {"bytes", Base64Encode(upload.bytes)},
+            {"relocations", Write(upload.relocations)}};
+  if (!upload.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(upload.tensor_maps);
+  return json;
 }
 
 Json Write(const Fill& fill) {
@@ -205,6 +210,7 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.cooperative, JsonBool(json, "cooperative", what));
   TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
   TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
+  TRY_ASSIGN(launch.tensor_maps, ReadTensorMaps(json, what));
   return launch;
 }
 
@@ -221,6 +227,7 @@ Result<Upload> ReadUpload(const Json& json, std::string_view what) {
   TRY_ASSIGN(upload.to, ReadAddress(json, "to", what));
   TRY_ASSIGN(upload.bytes, ReadBytes(json, "bytes", what));
   TRY_ASSIGN(upload.relocations, ReadRelocations(json, what));
+  TRY_ASSIGN(upload.tensor_maps, ReadTensorMaps(json, what));
   return upload;
 }
 

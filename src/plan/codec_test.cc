@@ -22,6 +22,35 @@ View MakeView(int buffer, std::vector<int64_t> shape, std::vector<int64_t> strid
   return view;
 }
 
+TensorMap TiledMap() {
+  TensorMap map;
+  map.type = TensorMapType::kF16;
+  map.rank = 2;
+  map.dims = {uint64_t{1} << 32, 77};
+  map.strides = {2048};
+  map.box = {64, 256};
+  map.element_strides = {1, 8};
+  map.swizzle = Swizzle::k128B;
+  return map;
+}
+
+TensorMap Im2colMap() {
+  TensorMap map;
+  map.type = TensorMapType::kF32;
+  map.rank = 3;
+  map.im2col = true;
+  map.dims = {8, 9, 10};
+  map.strides = {32, 288};
+  map.element_strides = {1, 1, 1};
+  map.l2_promotion = L2Promotion::k128B;
+  map.fill = OobFill::kNan;
+  map.lower = {-1};
+  map.upper = {1};
+  map.channels = 8;
+  map.pixels = 64;
+  return map;
+}
+
 /// One node of each kind, in an order with a fork and a join.
 Plan Sample() {
   Plan plan;
@@ -41,6 +70,8 @@ Plan Sample() {
   launch.cooperative = true;
   launch.parameters = std::string(20, '\0') + "\x7f";
   launch.relocations = {{0, {0, 16}}, {8, {1, -64}}};
+  launch.parameters.resize(64 + 2 * kTensorMapBytes);
+  launch.tensor_maps = {{64, {0, 1024}, TiledMap()}, {192, {1, 0}, Im2colMap()}};
   Gemm gemm;
   gemm.transpose_a = true;
   gemm.m = 4, gemm.n = 8, gemm.k = 16, gemm.lda = 16, gemm.ldb = 16, gemm.ldc = 4;
@@ -52,7 +83,7 @@ Plan Sample() {
   plan.nodes = {{Fill{{1, 0}, std::string(4, '\0'), 256}, {}},
                 {launch, {0}},
                 {Copy{{1, 8}, {0, 0}, 100}, {0}},
-                {Upload{{3, 64}, std::string(16, '\1'), {{8, {2, 0}}}}, {1, 2}},
+                {Upload{{3, 64}, std::string(16, '\1'), {{8, {2, 0}}}, {}}, {1, 2}},
                 {CopyView{MakeView(1, {4, 4}, {4, 1}), MakeView(0, {4, 4}, {1, 0})}, {3}},
                 {gemm, {4}},
                 {batched, {5}}};
@@ -75,8 +106,11 @@ TEST(PlanCodec, RoundTripsEveryKindOfNode) {
 
 TEST(PlanCodec, DescribesEachNodeInOneLine) {
   const std::string text = Describe(Sample());
-  EXPECT_THAT(text, HasSubstr("launch add(float const*, float*, int) grid 8x2 block 256 shared "
-                              "70000 cluster 2 cooperative [0]=argument 0 + 16"));
+  EXPECT_THAT(text,
+              HasSubstr("launch add(float const*, float*, int) grid 8x2 block 256 shared "
+                        "70000 cluster 2 cooperative [0]=argument 0 + 16 [8]=temporary 1 + -64 "
+                        "[64]=map(argument 0 + 1024: float16 64x256 of 4294967296x77 "
+                        "swizzle 128b)"));
   EXPECT_THAT(text, HasSubstr("return None"));
   Plan plan = Sample();
   plan.buffers[3].symbol = "t";  // extern "C" names must not be demangled as types
@@ -104,12 +138,28 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"after itself", [](Plan& p) { p.nodes[3].after = {3}; }, "node 3"},
       {"after negative", [](Plan& p) { p.nodes[3].after = {-1}; }, "earlier"},
       {"relocation past the parameters",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 14; }, "past the end"},
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 313; }, "past the end"},
       {"overlapping relocations",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 4; }, "overlap"},
       {"relocation to a missing buffer",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].target.buffer = 4; },
        "no such buffer"},
+      {"tensor map past the parameters",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[1].at = 193; }, "past the end"},
+      {"overlapping tensor maps",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[1].at = 191; }, "overlap"},
+      {"relocation in a tensor map",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 57; },
+       "contains a relocation"},
+      {"tensor map of a missing buffer",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[0].address.buffer = 4; },
+       "no such buffer"},
+      {"tensor map at an unaligned address",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[0].address.offset = 8; },
+       "not aligned"},
+      {"tensor map with a large box",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[0].map.box[1] = 257; },
+       "1 to 256"},
       {"upload past the end", [](Plan& p) { std::get<Upload>(p.nodes[3].work).to.offset = 120; },
        "are not inside"},
       {"views of different shapes",
@@ -168,6 +218,7 @@ TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
   }
   for (size_t i = 0; i < good["nodes"].size(); ++i) {
     for (const auto& item : good["nodes"][i].items()) {
+      if (item.key() == "tensor_maps") continue;  // older plans have none
       Json bad = good;
       bad["nodes"][i].erase(item.key());
       EXPECT_FALSE(FromJson(bad, "plan")) << i << " " << item.key();

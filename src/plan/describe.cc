@@ -5,6 +5,7 @@
 
 #include "base/demangle.h"
 #include "plan/codec.h"
+#include "plan/tensor_map_json.h"
 
 namespace cupel::plan {
 namespace {
@@ -51,6 +52,15 @@ class Describer {
                        fmt::join(view.shape, ", "));
   }
 
+  std::string Text(const std::vector<PlacedTensorMap>& maps) const {
+    std::string text;
+    for (const PlacedTensorMap& placed : maps) {
+      text += fmt::format(" [{}]=map({}: {})", placed.at, Text(placed.address),
+                          plan::Describe(placed.map));
+    }
+    return text;
+  }
+
   std::string operator()(const Launch& launch) const {
     std::string line =
         fmt::format("launch {} grid {} block {} shared {}", Demangle(launch.kernel),
@@ -60,13 +70,14 @@ class Describer {
     for (const Relocation& r : launch.relocations) {
       line += fmt::format(" [{}]={}", r.at, Text(r.target));
     }
-    return line;
+    return line + Text(launch.tensor_maps);
   }
   std::string operator()(const Copy& copy) const {
     return fmt::format("copy {} bytes {} <- {}", copy.bytes, Text(copy.to), Text(copy.from));
   }
   std::string operator()(const Upload& upload) const {
-    return fmt::format("upload {} bytes -> {}", upload.bytes.size(), Text(upload.to));
+    return fmt::format("upload {} bytes -> {}", upload.bytes.size(), Text(upload.to)) +
+           Text(upload.tensor_maps);
   }
   std::string operator()(const Fill& fill) const {
     return fmt::format("fill {} x {} bytes -> {}", fill.count, fill.pattern.size(), Text(fill.to));

@@ -130,6 +130,13 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
+/// Calls `visit` with every device address in the bytes of a Launch or an Upload.
+template <typename Work, typename Visit>
+void ForEachPointer(Work& work, Visit visit) {
+  for (auto& relocation : work.relocations) visit(relocation.target);
+  for (auto& placed : work.tensor_maps) visit(placed.address);
+}
+
 struct Node {
   std::variant<Launch, Copy, Upload, Fill, CopyView, Gemm> work;
   /// Indices of earlier nodes that must finish first (stream order, events). The list order of

@@ -188,7 +188,10 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
     case CUPEL_OK:
       break;
     case CUPEL_EXCEPTION:
-      Refuse("host_exception", message.data());
+      Refuse("host_exception",
+             session.driver_problem.empty()
+                 ? std::string(message.data())
+                 : fmt::format("{} ({})", message.data(), session.driver_problem));
     case CUPEL_BAD_ARGUMENTS:
       Refuse("wrong_arguments", message.data(), request.function);
     case CUPEL_UNSUPPORTED:

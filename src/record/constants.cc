@@ -48,11 +48,12 @@ void Session::PrependConstants() {
   const auto still_valid = [&](const plan::Node& node) {
     const auto* upload = std::get_if<plan::Upload>(&node.work);
     if (upload == nullptr) return true;
-    return std::all_of(upload->relocations.begin(), upload->relocations.end(),
-                       [&](const plan::Relocation& r) {
-                         const Allocation* target = memory.ById(r.target.buffer);
-                         return target != nullptr && target->live;
-                       });
+    bool valid = true;
+    plan::ForEachPointer(*upload, [&](const plan::Address& address) {
+      const Allocation* target = memory.ById(address.buffer);
+      valid = valid && target != nullptr && target->live;
+    });
+    return valid;
   };
   std::vector<plan::Node> all;
   for (const plan::Node& node : constants_) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -38,8 +39,9 @@ int Session::Issue(const RawWork& work, const Frontier& after) {
     }
     plan::Upload resolved{Resolve(upload->to, "a copy from the host"),
                           std::string(static_cast<const char*>(upload->source), upload->bytes),
+                          {},
                           {}};
-    resolved.relocations = Relocate(resolved.bytes, "bytes copied from the host");
+    Relocate(resolved, resolved.bytes, "bytes copied from the host");
     node.work = std::move(resolved);
   } else if (const auto* fill = std::get_if<RawFill>(&work)) {
     node.work = plan::Fill{Resolve(fill->to, "a fill"), fill->pattern, fill->count};
@@ -82,15 +84,27 @@ plan::Address Session::Resolve(uint64_t address, std::string_view what) {
   return {hit->allocation->id, hit->offset};
 }
 
-std::vector<plan::Relocation> Session::Relocate(std::string& bytes, const std::string& what) {
-  std::vector<plan::Relocation> relocations;
+template <typename Work>
+void Session::Relocate(Work& work, std::string& bytes, const std::string& what) {
+  const auto place = [&](size_t at, size_t size) {
+    std::memset(bytes.data() + at, 0, size);
+    return static_cast<uint32_t>(at);
+  };
   for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+    if (const auto map = plan::DecodeTensorMap(std::as_bytes(std::span(bytes).subspan(at)));
+        map && memory.InRange(map->address)) {
+      const plan::Address address =
+          Resolve(map->address, fmt::format("a tensor map in {} (byte {})", what, at));
+      work.tensor_maps.push_back({place(at, plan::kTensorMapBytes), address, map->map});
+      at += plan::kTensorMapBytes - 8;
+      continue;
+    }
     uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, 8);
     if (memory.InRange(word)) {
-      const std::string where = fmt::format("{} (bytes {} to {})", what, at, at + 8);
-      relocations.push_back({static_cast<uint32_t>(at), Resolve(word, where)});
-      std::memset(bytes.data() + at, 0, 8);
+      const plan::Address target =
+          Resolve(word, fmt::format("{} (bytes {} to {})", what, at, at + 8));
+      work.relocations.push_back({place(at, 8), target});
     } else if (!pinned.empty()) {
       const auto after = pinned.upper_bound(word);
       if (after == pinned.begin()) continue;
@@ -101,7 +115,6 @@ std::vector<plan::Relocation> Session::Relocate(std::string& bytes, const std::s
       }
     }
   }
-  return relocations;
 }
 
 plan::View Session::Resolve(const RawView& view, std::string_view what) {
@@ -121,8 +134,8 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
     if (mask[i] == 0) launch.parameters[i] = 0;
   }
-  launch.relocations = Relocate(
-      launch.parameters, fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
+  Relocate(launch, launch.parameters,
+           fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
   return launch;
 }
 

@@ -331,6 +331,68 @@ TEST_F(RecorderTest, IllegalLaunchesNameKernelAndLimit) {
   EXPECT_EQ(std::get<plan::Launch>(raised.nodes.at(0).work).dynamic_shared, 100000u);
 }
 
+TEST_F(RecorderTest, RecordsTensorMapsInParameters) {
+  const plan::Plan plan = PlanOf(Record("map_by_runtime"));
+  ASSERT_EQ(plan.nodes.size(), 1u);
+  const auto& launch = std::get<plan::Launch>(plan.nodes[0].work);
+  ASSERT_EQ(launch.tensor_maps.size(), 2u) << plan::Describe(plan);
+  EXPECT_EQ(launch.tensor_maps[0].at, 0u);
+  EXPECT_EQ(launch.tensor_maps[0].address, (plan::Address{0, 0}));
+  EXPECT_EQ(launch.tensor_maps[1].address, (plan::Address{1, 16}));
+  EXPECT_EQ(launch.tensor_maps[1].at % 64, 0u);
+  plan::TensorMap map;
+  map.type = plan::TensorMapType::kF32;
+  map.rank = 2;
+  map.dims = {4, 75};
+  map.strides = {16};
+  map.box = {4, 8};
+  map.element_strides = {1, 1};
+  map.l2_promotion = plan::L2Promotion::k128B;
+  EXPECT_EQ(launch.tensor_maps[0].map, map);
+  EXPECT_EQ(launch.relocations.size(), 1u);
+  EXPECT_EQ(launch.parameters.substr(0, 128), std::string(128, '\0'));
+  EXPECT_EQ(PlanOf(Record("map_by_name")), plan);
+}
+
+TEST_F(RecorderTest, RecordsTensorMapsInCopiedBytes) {
+  const plan::Plan plan = PlanOf(Record("map_in_memory"));
+  const auto& upload = std::get<plan::Upload>(plan.nodes.at(0).work);
+  ASSERT_EQ(upload.tensor_maps.size(), 1u);
+  EXPECT_EQ(upload.tensor_maps[0].address, (plan::Address{0, 0}));
+  EXPECT_EQ(upload.bytes, std::string(128, '\0'));
+}
+
+TEST_F(RecorderTest, WrongTensorMapsGiveTheDriversError) {
+  ExpectRefused("map_too_large", "host_exception",
+                "my check: CUDA_ERROR_INVALID_VALUE (cuTensorMapEncodeTiled returned "
+                "CUDA_ERROR_INVALID_VALUE: the box must have 1 to 256 elements per dimension)");
+  PlanOf(Record("map_unaligned"));
+  ExpectRefused("map_depends_on_address", "impure", "depends on device addresses");
+  ExpectRefused("unknown_driver_function", "unsupported_api",
+                "the CUDA driver's function cuMemCreate is not supported", "cuMemCreate");
+}
+
+TEST_F(RecorderTest, RecordsClusters) {
+  const auto cluster = [&](const char* function) {
+    return std::get<plan::Launch>(PlanOf(Record(function)).nodes.at(0).work).cluster;
+  };
+  EXPECT_EQ(cluster("cluster_of_four"), (plan::Dim3{4, 1, 1}));
+  EXPECT_EQ(cluster("cluster_of_sixteen_allowed"), (plan::Dim3{16, 1, 1}));
+  EXPECT_EQ(cluster("cluster_of_kernel"), (plan::Dim3{2, 1, 1}));
+  ExpectRefused("cluster_of_sixteen", "illegal_launch",
+                "cudaFuncAttributeNonPortableClusterSizeAllowed raises this to 16");
+  ExpectRefused("cluster_event", "unsupported_api", "cudaLaunchAttributeProgrammaticEvent");
+  const plan::Plan plan = PlanOf(Record("cluster_occupancy"));
+  EXPECT_THAT(plan::Describe(plan), HasSubstr("Scale"));
+  const auto& launch = std::get<plan::Launch>(plan.nodes.at(0).work);
+  int clusters = 0;
+  float largest = 0;
+  std::memcpy(&clusters, launch.parameters.data() + 16, 4);
+  std::memcpy(&largest, launch.parameters.data() + 20, 4);
+  EXPECT_EQ(clusters, 64);  // two blocks on each SM
+  EXPECT_EQ(largest, 8);
+}
+
 TEST_F(RecorderTest, RejectsWrongCallsAndReturns) {
   ExpectRefused("sideways", "no_function", "it exports forward(x: Tensor)");
   const Refusal arguments = RefusalOf(Record("forward", {task::Value{int64_t{3}}}));

@@ -18,17 +18,14 @@ namespace {
 /// Calls `visit` with every address of a node.
 template <typename Visit>
 void ForEachAddress(plan::Node& node, Visit visit) {
-  const auto relocations = [&](std::vector<plan::Relocation>& list) {
-    for (plan::Relocation& relocation : list) visit(relocation.target);
-  };
   if (auto* launch = std::get_if<plan::Launch>(&node.work)) {
-    relocations(launch->relocations);
+    plan::ForEachPointer(*launch, visit);
   } else if (auto* copy = std::get_if<plan::Copy>(&node.work)) {
     visit(copy->from);
     visit(copy->to);
   } else if (auto* upload = std::get_if<plan::Upload>(&node.work)) {
     visit(upload->to);
-    relocations(upload->relocations);
+    plan::ForEachPointer(*upload, visit);
   } else if (auto* fill = std::get_if<plan::Fill>(&node.work)) {
     visit(fill->to);
   } else if (auto* views = std::get_if<plan::CopyView>(&node.work)) {
@@ -100,6 +97,7 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   argument_count_ = arguments.size();
   failed_launch.reset();
   last_error = 0;
+  driver_problem.clear();
   current_stream = 0;
   std::vector<uint64_t> addresses;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -88,6 +88,7 @@ class Session {
 
   std::optional<FailedLaunch> failed_launch;
   int last_error = 0;                   // cudaError_t
+  std::string driver_problem;           // why a function of the driver returned an error
   uint64_t current_stream = 0;          // of the framework
   std::map<uint64_t, uint64_t> pinned;  // host memory from cudaMallocHost: base, bytes
 
@@ -100,7 +101,10 @@ class Session {
   int Issue(const RawWork& work, const Frontier& after);
   void CheckAsyncReads() const;
   plan::Address Resolve(uint64_t address, std::string_view what);
-  std::vector<plan::Relocation> Relocate(std::string& bytes, const std::string& what);
+  /// Finds the device addresses and tensor maps in `bytes`, adds them to the work's lists and
+  /// zeroes them. `work` is a plan::Launch or a plan::Upload, and `bytes` its member.
+  template <typename Work>
+  void Relocate(Work& work, std::string& bytes, const std::string& what);
   plan::View Resolve(const RawView& view, std::string_view what);
   plan::Launch Resolve(const RawLaunch& raw);
   plan::Gemm Resolve(const RawGemm& raw);

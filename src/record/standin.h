@@ -27,6 +27,23 @@ inline uint64_t StreamOf(cudaStream_t stream) { return Handle(stream); }
 cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan::Dim3 cluster,
                          void** args, size_t shared, uint64_t stream, bool cooperative);
 
+/// The most blocks of a cluster of `kernel`: 8, or 16 if the host code has asked for it.
+inline uint64_t MaxClusterBlocks(const Kernel& kernel) {
+  return kernel.nonportable_cluster ? 16 : 8;
+}
+
+/// __cluster_dims__ of the kernel; 1, 1, 1 without.
+inline plan::Dim3 RequiredCluster(const Kernel& kernel) {
+  const auto& [x, y, z] = kernel.cluster;
+  return x == 0 ? plan::Dim3{} : plan::Dim3{x, y, z};
+}
+
+/// Of an attribute with the id cudaLaunchAttributeClusterDimension.
+inline plan::Dim3 ClusterOf(const cudaLaunchAttribute& attribute) {
+  const auto& dim = attribute.val.clusterDim;
+  return {dim.x, dim.y, dim.z};
+}
+
 /// Fills a strided view with one element (1, 2, 4 or 8 bytes).
 void FillView(uint64_t stream, const RawView& view, const void* element);
 

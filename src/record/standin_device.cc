@@ -239,6 +239,25 @@ cudaError_t Occupancy(int* blocks, const void* function, int threads, size_t sha
   return cudaSuccess;
 }
 
+/// The SMs of a cluster belong to one processing cluster (GPC), of which current GPUs with clusters
+/// have eight. SMs come in pairs. NVIDIA does not publish how many a GPC has, and it differs
+/// between GPUs of one model, so this is the most even distribution.
+int ActiveClusters(const Kernel& kernel, const cudaLaunchConfig_t& config, int cluster) {
+  constexpr int kGpcs = 8;
+  const device::Description& d = CurrentSession().device;
+  const auto threads =
+      static_cast<int>(plan::Dim3{config.blockDim.x, config.blockDim.y, config.blockDim.z}.Count());
+  if (d.major < 9 || threads <= 0) return 0;
+  const int blocks = BlocksPerSm(kernel, threads, config.dynamicSmemBytes);
+  const int pairs = d.sm_count / 2;
+  int clusters = 0;
+  for (int i = 0; i < kGpcs; ++i) {
+    const int sms = 2 * (pairs / kGpcs + (i < pairs % kGpcs ? 1 : 0));
+    clusters += sms * blocks / cluster;
+  }
+  return clusters;
+}
+
 int MaxThreads(const Kernel& kernel, const device::Description& d) {
   int threads = kernel.max_threads > 0 ? std::min(kernel.max_threads, d.max_threads_per_block)
                                        : d.max_threads_per_block;
@@ -317,6 +336,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
       kernel->max_dynamic_shared >= 0 ? kernel->max_dynamic_shared
                                       : session.device.shared_per_block - kernel->static_shared;
   attributes->preferredShmemCarveout = -1;
+  attributes->clusterDimMustBeSet = kernel->cluster[0] != 0 ? 1 : 0;
+  attributes->requiredClusterWidth = static_cast<int>(kernel->cluster[0]);
+  attributes->requiredClusterHeight = static_cast<int>(kernel->cluster[1]);
+  attributes->requiredClusterDepth = static_cast<int>(kernel->cluster[2]);
+  attributes->nonPortableClusterSizeAllowed = kernel->nonportable_cluster ? 1 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
@@ -330,6 +354,11 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     kernel->max_dynamic_shared = value;
   } else if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
     kernel->nonportable_cluster = value != 0;
+  } else if (attribute >= cudaFuncAttributeRequiredClusterWidth &&
+             attribute <= cudaFuncAttributeRequiredClusterDepth) {
+    RefuseUnsupported("unsupported_api",
+                      "a required cluster size can be set with __cluster_dims__ only",
+                      "cudaFuncSetAttribute");
   }
   return cudaSuccess;  // the others are hints
 }
@@ -359,6 +388,32 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
                     session.device.shared_reserved_per_block;
   const int most = std::min(share, session.device.shared_per_block_optin) - kernel->static_shared;
   *bytes = static_cast<size_t>(std::max(0, most));
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                           const cudaLaunchConfig_t* config) {
+  const Kernel* kernel = CurrentSession().FindKernel(function);
+  if (kernel == nullptr) return Report(cudaErrorInvalidDeviceFunction);
+  auto cluster = RequiredCluster(*kernel);
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+      cluster = ClusterOf(config->attrs[i]);
+    }
+  }
+  if (cluster.Count() == 0 || cluster.Count() > MaxClusterBlocks(*kernel)) {
+    return Report(cudaErrorInvalidClusterSize);
+  }
+  *clusters = ActiveClusters(*kernel, *config, static_cast<int>(cluster.Count()));
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
+                                                 const cudaLaunchConfig_t* config) {
+  const Kernel* kernel = CurrentSession().FindKernel(function);
+  if (kernel == nullptr) return Report(cudaErrorInvalidDeviceFunction);
+  if (CurrentSession().device.major < 9) return Report(cudaErrorNotSupported);
+  *size = static_cast<int>(MaxClusterBlocks(*kernel));
+  while (*size > 1 && ActiveClusters(*kernel, *config, *size) == 0) *size /= 2;
   return cudaSuccess;
 }
 

@@ -98,14 +98,23 @@ std::optional<Violation> CheckResources(const Kernel& kernel, const plan::Dim3& 
 
 std::optional<Violation> CheckCluster(const Kernel& kernel, const plan::Dim3& grid,
                                       const plan::Dim3& cluster, const device::Description& d) {
+  if (kernel.cluster[0] != 0 && cluster != RequiredCluster(kernel)) {
+    return Violation{cudaErrorInvalidClusterSize,
+                     fmt::format("cluster {} (the kernel requires {})", Text(cluster),
+                                 Text(RequiredCluster(kernel)))};
+  }
   if (cluster == plan::Dim3{}) return std::nullopt;
-  const uint64_t limit = kernel.nonportable_cluster ? 16 : 8;
+  const uint64_t limit = MaxClusterBlocks(kernel);
   if (d.major < 9 || cluster.Count() == 0 || cluster.Count() > limit || grid.x % cluster.x != 0 ||
       grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
     return Violation{cudaErrorInvalidClusterSize,
                      fmt::format("cluster {} of grid {} (the cluster must divide the grid and have "
-                                 "at most {} blocks)",
-                                 Text(cluster), Text(grid), limit)};
+                                 "at most {} blocks{})",
+                                 Text(cluster), Text(grid), limit,
+                                 limit == 8 && cluster.Count() > 8
+                                     ? "; cudaFuncAttributeNonPortableClusterSizeAllowed raises "
+                                       "this to 16"
+                                     : "")};
   }
   return std::nullopt;
 }
@@ -129,21 +138,36 @@ std::optional<Violation> CheckLaunch(const Kernel& kernel, const plan::Dim3& gri
                                grid.Count(), resident)};
 }
 
+// Not in the headers of every CUDA 12.
+constexpr int kPreferredClusterDimension = 11, kPreferredSharedMemoryCarveout = 14,
+              kNvlinkUtilCentricScheduling = 16;
+
+std::string NameOfAttribute(cudaLaunchAttributeID id) {
+  switch (static_cast<int>(id)) {
+    case 7:
+      return "cudaLaunchAttributeProgrammaticEvent";
+    case 12:
+      return "cudaLaunchAttributeLaunchCompletionEvent";
+    case 13:
+      return "cudaLaunchAttributeDeviceUpdatableKernelNode";
+    default:
+      return fmt::format("number {}", static_cast<int>(id));
+  }
+}
+
 cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, void** args) {
   Kernel* kernel = CurrentSession().FindKernel(function);
   if (kernel == nullptr) return Report(cudaErrorInvalidDeviceFunction);
-  plan::Dim3 cluster{kernel->cluster[0], kernel->cluster[1], kernel->cluster[2]};
-  if (kernel->cluster[0] == 0) cluster = {};
+  plan::Dim3 cluster = RequiredCluster(*kernel);
   bool cooperative = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
-    switch (attribute.id) {
+    switch (static_cast<int>(attribute.id)) {
       case cudaLaunchAttributeCooperative:
         cooperative = attribute.val.cooperative != 0;
         break;
       case cudaLaunchAttributeClusterDimension:
-        cluster = {attribute.val.clusterDim.x, attribute.val.clusterDim.y,
-                   attribute.val.clusterDim.z};
+        cluster = ClusterOf(attribute);
         break;
       case cudaLaunchAttributeProgrammaticStreamSerialization:
         // The kernel may start before the previous launch has ended. It sees that launch's results
@@ -158,6 +182,7 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
                  "cudaLaunchKernelExC");
         }
         break;
+      // Only hints, or limits of several processes and GPUs.
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
       case cudaLaunchAttributeSynchronizationPolicy:
@@ -165,13 +190,15 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
       case cudaLaunchAttributePriority:
       case cudaLaunchAttributeMemSyncDomain:
       case cudaLaunchAttributeMemSyncDomainMap:
-      case cudaLaunchAttributePreferredSharedMemoryCarveout:
+      case kPreferredClusterDimension:
+      case kPreferredSharedMemoryCarveout:
+      case kNvlinkUtilCentricScheduling:
         break;
       default:
-        RefuseUnsupported("unsupported_api",
-                          fmt::format("launch attribute number {} is not supported",
-                                      static_cast<int>(attribute.id)),
-                          "cudaLaunchKernelExC");
+        RefuseUnsupported(
+            "unsupported_api",
+            fmt::format("the launch attribute {} is not supported", NameOfAttribute(attribute.id)),
+            "cudaLaunchKernelExC");
     }
   }
   return LaunchKernel(kernel, ToDim(config->gridDim), ToDim(config->blockDim), cluster, args,
@@ -189,12 +216,8 @@ cudaError_t LaunchPlain(const void* function, dim3 grid, dim3 block, void** args
         "error"};
     return Report(cudaErrorInvalidDeviceFunction);
   }
-  plan::Dim3 cluster{};
-  if (kernel->cluster[0] != 0) {
-    cluster = {kernel->cluster[0], kernel->cluster[1], kernel->cluster[2]};
-  }
-  return LaunchKernel(kernel, ToDim(grid), ToDim(block), cluster, args, shared, StreamOf(stream),
-                      cooperative);
+  return LaunchKernel(kernel, ToDim(grid), ToDim(block), RequiredCluster(*kernel), args, shared,
+                      StreamOf(stream), cooperative);
 }
 
 }  // namespace

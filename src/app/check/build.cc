@@ -27,6 +27,7 @@ void Describe(const build::Image& image, Json& json) {
   json["image"] = image.key;
   json["source_hash"] = image.source_hash;
   json["toolkit"] = image.toolkit;
+  json["arch"] = image.arch;
   json["flags"] = image.flags;
   json["notes"] = image.notes;
   json["diagnostics"] = ToJson(image.warnings);

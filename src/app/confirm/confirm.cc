@@ -59,9 +59,13 @@ Result<Extension> BuildExtension(const ConfirmChildren& children, const ConfirmO
                                  const std::string& source) {
   TRY_ASSIGN(const auto cache, os::CacheDir());
   TRY_ASSIGN(const auto flags, Flags(options.compile));
+  build::Options target;
+  target.arch = options.compile.arch;
+  target.flags = options.compile.flags;
+  const std::string arch = build::ArchFor(target, source);
   Sha256 key;
   for (const std::string& part : {std::string("confirm/1"), source, children.python().identity,
-                                  options.compile.arch, fmt::format("{}", fmt::join(flags, " "))}) {
+                                  arch, fmt::format("{}", fmt::join(flags, " "))}) {
     key.Field(part);
   }
   Json roots = Json::array();
@@ -92,7 +96,7 @@ Result<Extension> BuildExtension(const ConfirmChildren& children, const ConfirmO
   readable.push_back(top / "source");
   const Json request{{"name", kName},          {"source", file.string()},
                      {"flags", flags},         {"folder", extension.folder.string()},
-                     {"include_roots", roots}, {"arch_list", ArchList(options.compile.arch)}};
+                     {"include_roots", roots}, {"arch_list", ArchList(arch)}};
   TRY_ASSIGN(const ChildReply reply, children.RunConfined("build", request, readable,
                                                           extension.folder, false, minutes(20)));
   extension.failure = reply.failure;

@@ -211,7 +211,7 @@ Json Compose(const task::Task& task, const std::vector<Side>& sides, const Expor
              {{"name", task.name},
               {"title", task.title},
               {"format", problem ? "kernelbench" : "folder"}}},
-            {"arch", options.compile.arch},
+            {"arch", sides[0].verdict.provenance.asked.arch},
             {"include_roots", std::move(roots)},
             {"wiring", std::move(wiring)}};
   json["forward"] = Specification(task, task::Direction::kForward, sides[0]);

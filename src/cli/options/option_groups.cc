@@ -60,8 +60,9 @@ void AddWeakSandbox(CLI::App* app, app::Compile& compile) {
 
 void AddCompile(CLI::App* app, app::Compile& compile) {
   app->add_option("--arch", compile.arch,
-                  "Target architecture of nvcc: sm_80, sm_90, sm_90a, sm_100")
-      ->check(CLI::IsMember({"sm_80", "sm_90", "sm_90a", "sm_100"}))
+                  "Target architecture of nvcc: sm_80, sm_90, sm_90a, sm_100, sm_100a. auto: the "
+                  "GPU's, with the suffix a if the kernel needs it")
+      ->check(CLI::IsMember({"auto", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a"}))
       ->capture_default_str();
   app->add_option("--flag", compile.flags,
                   "Additional nvcc flag, from the list of allowed flags (repeatable)")

@@ -137,17 +137,18 @@ class Execution {
   }
 
  private:
-  void MakeReachable(const std::vector<plan::Relocation>& relocations) {
-    for (const plan::Relocation& relocation : relocations) {
-      const auto index = static_cast<size_t>(relocation.target.buffer);
-      if (relocation.target.buffer >= 0 && index < buffers_.size()) {
+  template <typename Work>
+  void MakeReachable(const Work& work) {
+    plan::ForEachPointer(work, [&](const plan::Address& address) {
+      const auto index = static_cast<size_t>(address.buffer);
+      if (address.buffer >= 0 && index < buffers_.size()) {
         memory_.SetReachable(buffers_[index].address, true);
       }
-    }
+    });
   }
 
   Status Step(const plan::Upload& upload, Run* run) {
-    MakeReachable(upload.relocations);
+    MakeReachable(upload);
     Note(nodes_.Run(upload), run);
     run->counters.estimated_us += EstimateNodeUs(upload, device_);
     return {};
@@ -185,11 +186,11 @@ class Execution {
     std::memcpy(words.data(), launch.parameters.data(), launch.parameters.size());
     const auto parameters =
         std::as_writable_bytes(std::span(words)).first(launch.parameters.size());
-    if (!Relocate(launch.relocations, buffers_, parameters)) {
+    if (!Relocate(launch.relocations, launch.tensor_maps, buffers_, parameters)) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "a pointer relocation is outside the parameters of " + kernel->demangled);
+                  "a pointer or a tensor map is outside the parameters of " + kernel->demangled);
     }
-    MakeReachable(launch.relocations);
+    MakeReachable(launch);
     std::vector<uint64_t> only;
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
     const LaunchRequest request{
@@ -270,9 +271,8 @@ class Execution {
 
   /// Records that only the ranges `written` have results, of all buffers that the launch may write.
   void NoteWritten(const plan::Launch& launch, const std::vector<WrittenRange>& written) {
-    for (const plan::Relocation& relocation : launch.relocations) {
-      sampled_buffers_.insert(relocation.target.buffer);
-    }
+    plan::ForEachPointer(
+        launch, [&](const plan::Address& address) { sampled_buffers_.insert(address.buffer); });
     written_.insert(written_.end(), written.begin(), written.end());
   }
 

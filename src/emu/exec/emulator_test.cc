@@ -172,7 +172,7 @@ TEST_F(EmulatorTest, SymbolsStartWithTheirInitialisersInEveryExecution) {
   plan_.buffers.push_back(Buffer{BufferKind::kSymbol, 4, -1, "factor"});
   const float five = 5;
   plan_.nodes.insert(plan_.nodes.begin() + 1,
-                     plan::Node{plan::Upload{{2, 0}, Bytes(&five, 4), {}}, {}});
+                     plan::Node{plan::Upload{{2, 0}, Bytes(&five, 4), {}, {}}, {}});
   plan_.nodes.push_back(plan::Node{Scale(0, 1, 1), {}});
   const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
   const auto emulator = MakeEmulator(*device::Find("h100"), {1});

@@ -24,7 +24,7 @@ struct NoteUses {
   Buffers& buffers;
   void Add(const plan::Address& address) const { buffers.insert(address.buffer); }
   void operator()(const plan::Launch& launch) const {
-    for (const plan::Relocation& relocation : launch.relocations) Add(relocation.target);
+    plan::ForEachPointer(launch, [&](const plan::Address& address) { Add(address); });
   }
   void operator()(const plan::Copy& copy) const {
     Add(copy.to);
@@ -113,7 +113,7 @@ std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, ui
   const bool hidden_pointers =
       std::any_of(plan.nodes.begin(), plan.nodes.end(), [](const plan::Node& node) {
         const auto* upload = std::get_if<plan::Upload>(&node.work);
-        return upload != nullptr && !upload->relocations.empty();
+        return upload != nullptr && (!upload->relocations.empty() || !upload->tensor_maps.empty());
       });
   if (hidden_pointers) return sampled;
   for (size_t i = 0; i < plan.nodes.size(); ++i) {

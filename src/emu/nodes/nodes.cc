@@ -69,12 +69,18 @@ uint64_t DeviceAddress(std::span<const BoundBuffer> buffers, const plan::Address
   return buffers[static_cast<size_t>(address.buffer)].address + offset;
 }
 
-bool Relocate(std::span<const plan::Relocation> relocations, std::span<const BoundBuffer> buffers,
-              std::span<std::byte> bytes) {
+bool Relocate(std::span<const plan::Relocation> relocations,
+              std::span<const plan::PlacedTensorMap> tensor_maps,
+              std::span<const BoundBuffer> buffers, std::span<std::byte> bytes) {
   for (const plan::Relocation& relocation : relocations) {
     const uint64_t value = DeviceAddress(buffers, relocation.target);
     if (bytes.size() < sizeof value || relocation.at > bytes.size() - sizeof value) return false;
     std::memcpy(bytes.data() + relocation.at, &value, sizeof value);
+  }
+  for (const plan::PlacedTensorMap& placed : tensor_maps) {
+    const auto map = plan::EncodeTensorMap(placed.map, DeviceAddress(buffers, placed.address));
+    if (bytes.size() < map.size() || placed.at > bytes.size() - map.size()) return false;
+    std::memcpy(bytes.data() + placed.at, map.data(), map.size());
   }
   return true;
 }
@@ -143,7 +149,7 @@ NodeOutcome NodeRunner::Run(const plan::Upload& upload) const {
       Access(upload.to, upload.bytes.size(), "a copy from the host", "writes", &outcome);
   if (to == nullptr) return outcome;
   std::memcpy(to, upload.bytes.data(), upload.bytes.size());
-  if (!Relocate(upload.relocations, buffers_, {to, upload.bytes.size()})) {
+  if (!Relocate(upload.relocations, upload.tensor_maps, buffers_, {to, upload.bytes.size()})) {
     return NodeFailure("out_of_bounds",
                        "a pointer in bytes copied from the host extends past their end");
   }

@@ -27,10 +27,11 @@ struct BoundBuffer {
 /// The device address for a plan's address. Invalid offsets give addresses outside every buffer.
 uint64_t DeviceAddress(std::span<const BoundBuffer> buffers, const plan::Address& address);
 
-/// Writes the device addresses of `relocations` into `bytes` (8 bytes each, little-endian). Returns
-/// false if one does not fit.
-bool Relocate(std::span<const plan::Relocation> relocations, std::span<const BoundBuffer> buffers,
-              std::span<std::byte> bytes);
+/// Writes the device addresses of `relocations` (8 bytes each, little-endian) and the tensor maps
+/// (plan::EncodeTensorMap) into `bytes`. Returns false if one does not fit.
+bool Relocate(std::span<const plan::Relocation> relocations,
+              std::span<const plan::PlacedTensorMap> tensor_maps,
+              std::span<const BoundBuffer> buffers, std::span<std::byte> bytes);
 
 /// The error of a node: at most one of the two is set.
 struct NodeOutcome {

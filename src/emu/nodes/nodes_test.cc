@@ -87,7 +87,7 @@ TEST_F(Nodes, ReportsAccessesOutsideTheirBuffer) {
   EXPECT_TRUE(Run(plan::Copy{{a, 1}, {b, 0}, ~uint64_t{0}}).finding);
   EXPECT_TRUE(Run(plan::Fill{{a, 4}, std::string(8, 'x'), 8}).finding);
   EXPECT_TRUE(Run(plan::Fill{{a, 0}, std::string(8, 'x'), uint64_t{1} << 62}).finding);
-  EXPECT_TRUE(Run(plan::Upload{{b, 59}, "ab", {}}).finding);
+  EXPECT_TRUE(Run(plan::Upload{{b, 59}, "ab", {}, {}}).finding);
   const View big{{a, 0}, DType::kF32, {4, 4}, {int64_t{1} << 61, 1}};
   EXPECT_TRUE(Run(plan::CopyView{{{b, 0}, DType::kF32, {4, 4}, {4, 1}}, big}).finding);
   EXPECT_TRUE(
@@ -111,12 +111,29 @@ TEST_F(Nodes, UploadRelocatesPointers) {
   const int b = Reserve(64);
   std::string bytes(24, '\0');
   bytes[0] = 9;
-  ASSERT_TRUE(Run(plan::Upload{{a, 8}, bytes, {{8, {b, 16}}, {16, {-1, 0}}}}).ok());
+  ASSERT_TRUE(Run(plan::Upload{{a, 8}, bytes, {{8, {b, 16}}, {16, {-1, 0}}}, {}}).ok());
   const auto words = Get<uint64_t>(a);
   EXPECT_EQ(words[1], 9u);
   EXPECT_EQ(words[2], buffers_[1].address + 16);
   EXPECT_EQ(words[3], 0u);
-  EXPECT_TRUE(Run(plan::Upload{{a, 0}, bytes, {{20, {b, 0}}}}).finding);
+  EXPECT_TRUE(Run(plan::Upload{{a, 0}, bytes, {{20, {b, 0}}}, {}}).finding);
+}
+
+TEST_F(Nodes, UploadEncodesTensorMaps) {
+  const int a = Reserve(256);
+  const int b = Reserve(64);
+  plan::TensorMap map;
+  map.dims = {16};
+  map.box = {16};
+  map.element_strides = {1};
+  const std::string bytes(192, '\0');
+  ASSERT_TRUE(Run(plan::Upload{{a, 0}, bytes, {}, {{64, {b, 32}, map}}}).ok());
+  const auto words = Get<uint64_t>(a);
+  const auto decoded = plan::DecodeTensorMap(std::as_bytes(std::span(words)).subspan(64));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->map, map);
+  EXPECT_EQ(decoded->address, buffers_[1].address + 32);
+  EXPECT_TRUE(Run(plan::Upload{{a, 0}, bytes, {}, {{65, {b, 32}, map}}}).finding);
 }
 
 TEST_F(Nodes, CopyViewHandlesStridesOnBothSides) {

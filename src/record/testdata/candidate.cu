@@ -1,7 +1,8 @@
-// A candidate for the recorder's tests. It implements the C interface of shim/cupel/abi.h directly, so that
-// these tests do not depend on the shim. Each function is one kind of host code behaviour.
+// A candidate for the recorder's tests. It implements the C interface of shim/cupel/abi.h directly,
+// so that these tests do not depend on the shim. Each function is one kind of host code behaviour.
 // SPDX-License-Identifier: Apache-2.0
 #include <cublas_v2.h>
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -44,6 +45,24 @@ __global__ void BigShared(float* out) {
   out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
 
+struct Maps {
+  int n;
+  CUtensorMap map;  // at a multiple of its alignment
+  float* out;
+};
+__device__ CUtensorMap kept_map;
+__global__ void ByMap(const __grid_constant__ CUtensorMap map, const __grid_constant__ Maps maps) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&maps.map) : "memory");
+  if (threadIdx.x < maps.n) maps.out[threadIdx.x] = 0;
+}
+__global__ void ByKeptMap(float* out) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&kept_map) : "memory");
+  out[threadIdx.x] = 0;
+}
+__global__ void __cluster_dims__(2, 1, 1) Clustered(float* out) { out[blockIdx.x] = 0; }
+__global__ void Unclustered(float* out) { out[blockIdx.x] = 0; }
+
 namespace {
 
 struct Args {
@@ -51,7 +70,8 @@ struct Args {
   int count;
   const CupelTensor& tensor(int i) const { return *values[i].tensor; }
   float* data(int i) const {
-    return reinterpret_cast<float*>(tensor(i).storage + 4 * static_cast<uint64_t>(tensor(i).offset));
+    return reinterpret_cast<float*>(tensor(i).storage +
+                                    4 * static_cast<uint64_t>(tensor(i).offset));
   }
   int numel(int i) const {
     int64_t n = 1;
@@ -89,6 +109,52 @@ struct Return {
 };
 
 using Function = std::function<void(const Args&, const Return&)>;
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+/// A map of an n x 4 tensor of floats with boxes of 8 x 4, or `box` x 4.
+CUresult Encode(EncodeTiled encode, CUtensorMap* map, void* data, int n, int box = 8) {
+  const cuuint64_t dims[] = {4, static_cast<cuuint64_t>(n)};
+  const cuuint64_t strides[] = {16};
+  const cuuint32_t boxes[] = {4, static_cast<cuuint32_t>(box)}, steps[] = {1, 1};
+  return encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, data, dims, strides, boxes, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+void LaunchByMap(EncodeTiled encode, const Args& args, const Return& ret) {
+  const int n = args.numel(0);
+  Tensor out(n);
+  CUtensorMap map;
+  Maps maps{n, {}, out.data()};
+  if (Encode(encode, &map, args.data(0), n / 4) != CUDA_SUCCESS ||
+      Encode(encode, &maps.map, out.data() + 4, n / 4 - 1) != CUDA_SUCCESS) {
+    throw std::runtime_error("cannot encode");
+  }
+  ByMap<<<1, 32>>>(map, maps);
+  ret(out.t);
+}
+
+cudaError_t LaunchCluster(void (*kernel)(float*), float* out, unsigned blocks, unsigned cluster,
+                          cudaLaunchAttributeID other = cudaLaunchAttributeIgnore) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(32);
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = cluster;
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = other;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  return cudaLaunchKernelEx(&config, kernel, out);
+}
+
+void Cluster(const Args& args, const Return& ret, unsigned cluster) {
+  Tensor out(args.numel(0));
+  LaunchCluster(Unclustered, out.data(), 96, cluster);
+  ret(out.t);
+}
 
 void ScaleInto(const float* in, float* out, int n, float factor, cudaStream_t stream = nullptr) {
   Scale<<<(n + 255) / 256, 256, 0, stream>>>(in, out, n, factor);
@@ -294,8 +360,8 @@ std::map<std::string, Function> Functions() {
   f["fork"] = Honest([](const Args&) { zero = zero + static_cast<int>(fork()); });
   f["socket"] = Honest([](const Args&) { zero = zero + socket(AF_INET, SOCK_STREAM, 0); });
   f["write_file"] = Honest([](const Args&) { zero = zero + (fopen("/tmp/x", "w") != nullptr); });
-  f["read_file"] = Honest(
-      [](const Args&) { zero = zero + (fopen("/usr/lib/os-release", "r") != nullptr); });
+  f["read_file"] =
+      Honest([](const Args&) { zero = zero + (fopen("/usr/lib/os-release", "r") != nullptr); });
   f["sleep"] = Honest([](const Args&) {
     const timespec pause{0, 1000000};
     nanosleep(&pause, nullptr);
@@ -379,6 +445,90 @@ std::map<std::string, Function> Functions() {
     const char garbage[] = "\x10\x00\x00\x00{\"plan\":[1,2,3]}";
     zero = zero + static_cast<int>(write(3, garbage, sizeof garbage - 1));
     _exit(0);
+  };
+  f["map_by_runtime"] = [](const Args& a, const Return& r) {
+    void* encode = nullptr;
+    cudaDriverEntryPointQueryResult status{};
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault,
+                                     &status);
+    if (status != cudaDriverEntryPointSuccess) throw std::runtime_error("no entry point");
+    LaunchByMap(reinterpret_cast<EncodeTiled>(encode), a, r);
+  };
+  f["map_by_name"] = [](const Args& a, const Return& r) {
+    LaunchByMap(&cuTensorMapEncodeTiled, a, r);
+  };
+  f["map_in_memory"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    CUtensorMap map;
+    Encode(&cuTensorMapEncodeTiled, &map, a.data(0), a.numel(0) / 4);
+    cudaMemcpyToSymbolAsync(kept_map, &map, sizeof map, 0, cudaMemcpyHostToDevice, nullptr);
+    ByKeptMap<<<1, 32>>>(out.data());
+    r(out.t);
+  };
+  f["map_too_large"] = [](const Args& a, const Return&) {
+    CUtensorMap map;
+    const CUresult error = Encode(&cuTensorMapEncodeTiled, &map, a.data(0), a.numel(0) / 4, 257);
+    const char* name = nullptr;
+    cuGetErrorName(error, &name);
+    throw std::runtime_error(std::string("my check: ") + name);
+  };
+  f["map_unaligned"] = Honest([](const Args& a) {
+    CUtensorMap map;
+    if (Encode(&cuTensorMapEncodeTiled, &map, a.data(0) + 1, 4) != CUDA_ERROR_INVALID_VALUE ||
+        Encode(&cuTensorMapEncodeTiled, &map, a.data(0), 0) != CUDA_ERROR_INVALID_VALUE ||
+        Encode(&cuTensorMapEncodeTiled, nullptr, a.data(0), 4) != CUDA_ERROR_INVALID_VALUE) {
+      throw std::runtime_error("encoded");
+    }
+  });
+  f["map_depends_on_address"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    CUtensorMap map;
+    const bool odd = (a.tensor(0).storage >> 12 & 1) != 0;
+    Encode(&cuTensorMapEncodeTiled, &map, a.data(0), odd ? 4 : 8);
+    ByMap<<<1, 32>>>(map, Maps{0, map, out.data()});
+    r(out.t);
+  };
+  f["unknown_driver_function"] = Honest([](const Args&) {
+    void* function = nullptr;
+    cudaGetDriverEntryPointByVersion("cuMemCreate", &function, 12000, cudaEnableDefault, nullptr);
+  });
+  f["cluster_of_four"] = [](const Args& a, const Return& r) { Cluster(a, r, 4); };
+  f["cluster_of_sixteen"] = [](const Args& a, const Return& r) { Cluster(a, r, 16); };
+  f["cluster_of_sixteen_allowed"] = [](const Args& a, const Return& r) {
+    cudaFuncSetAttribute(Unclustered, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    Cluster(a, r, 16);
+    cudaFuncSetAttribute(Unclustered, cudaFuncAttributeNonPortableClusterSizeAllowed, 0);
+  };
+  f["cluster_of_kernel"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    Clustered<<<96, 32>>>(out.data());
+    if (LaunchCluster(Clustered, out.data(), 96, 4) != cudaErrorInvalidClusterSize) {
+      throw std::runtime_error("launched");
+    }
+    cudaGetLastError();
+    r(out.t);
+  };
+  f["cluster_event"] = [](const Args& a, const Return&) {
+    Tensor out(a.numel(0));
+    LaunchCluster(Unclustered, out.data(), 96, 4, cudaLaunchAttributeProgrammaticEvent);
+  };
+  f["cluster_occupancy"] = [](const Args& a, const Return& r) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(132);
+    config.blockDim = dim3(1024);
+    config.dynamicSmemBytes = 40000;
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = 4;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0, largest = 0;
+    cudaOccupancyMaxActiveClusters(&clusters, Unclustered, &config);
+    cudaOccupancyMaxPotentialClusterSize(&largest, Unclustered, &config);
+    Tensor out(a.numel(0));
+    ScaleInto(a.data(0), out.data(), clusters, static_cast<float>(largest));
+    r(out.t);
   };
   f["slow"] = Honest([](const Args&) {
     const auto now_us = [] {  // the C library's clocks are refused
