@@ -108,8 +108,11 @@ class Region {
     for (const int reg : use.reads) {
       if (in_progress && is_tracked(reg)) Add(at, {RegisterTouch::kRead, reg, reg});
     }
+    const RegisterTouch write = instr.op == Opcode::kMov && use.reads.empty()
+                                    ? RegisterTouch::kConstant
+                                    : RegisterTouch::kWrite;
     for (const int reg : use.writes) {
-      if (is_tracked(reg)) Add(at, {RegisterTouch::kWrite, reg, reg});
+      if (is_tracked(reg)) Add(at, {write, reg, reg});
     }
   }
 
@@ -126,7 +129,8 @@ class Region {
     });
     if (is_known) return;
     if (!is_placed_) at_ = at;
-    is_placed_ |= use.touch != RegisterTouch::kCopy;
+    is_placed_ =
+        is_placed_ || use.touch == RegisterTouch::kRead || use.touch == RegisterTouch::kWrite;
     found_.push_back(use);
   }
 

@@ -130,8 +130,16 @@ const Op* Arrive(Warp& warp, const Op* op) {
     const uint32_t count = op->src[1] < 0 ? 1 : At<const uint32_t>(warp, op->src[1])[lane];
     if (op->src[2] >= 0) barrier.bytes += At<const uint32_t>(warp, op->src[2])[lane];
     if (count > barrier.pending) {
-      Fault(warp, op, "invalid_barrier",
-            "More threads arrive at an mbarrier than its count allows in one phase.");
+      Fault(
+          warp, op, "invalid_barrier",
+          barrier.pending == 0
+              ? fmt::format("All threads have already arrived in this phase of the mbarrier, which "
+                            "still waits for {} bytes of copies: wait until the buffer is free "
+                            "before the next copy to it is announced.",
+                            barrier.bytes)
+              : std::string("More threads arrive at an mbarrier than its count allows in one "
+                            "phase."),
+          lane);
       return false;
     }
     if (op->dst >= 0) {

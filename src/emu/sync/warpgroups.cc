@@ -73,16 +73,20 @@ bool Warpgroups::Issue(Warp& warp, const WarpgroupProduct& product, std::span<co
     return false;
   }
   if (!Agree(warp, product)) return false;
+  if (!progress.has_fenced) {
+    Fault(warp, product.op, "missing_wgmma_fence",
+          "No wgmma.fence comes before the warp's first wgmma instruction, which may therefore not "
+          "see the values of its registers.");
+    return false;
+  }
   bool is_dirty = false;
   for (const auto& registers : {sums, left}) {
     for (const int32_t reg : registers) is_dirty |= OwnerOf(progress, reg).is_dirty;
   }
   if (is_dirty) {
-    Fault(
-        warp, product.op, "missing_wgmma_fence",
-        "The kernel wrote a register of this wgmma instruction after its last wgmma.fence, so the "
-        "instruction may see the old value: a wgmma.fence is missing.");
-    return false;
+    Warn(warp, product.op, "missing_wgmma_fence",
+         "A register of this wgmma instruction was computed after the last wgmma.fence, so the "
+         "instruction may see the old value.");
   }
   for (const int32_t reg : left) {
     const Owner owner = OwnerOf(progress, reg);
@@ -101,7 +105,9 @@ bool Warpgroups::Issue(Warp& warp, const WarpgroupProduct& product, std::span<co
 }
 
 void Warpgroups::Fence(const Warp& warp) {
-  for (Owner& owner : warps_[warp.index].owners) owner.is_dirty = false;
+  Progress& progress = warps_[warp.index];
+  progress.has_fenced = true;
+  for (Owner& owner : progress.owners) owner.is_dirty = false;
 }
 
 std::vector<WarpgroupProduct> Warpgroups::Wait(const Warp& warp, uint32_t pending) {
@@ -124,17 +130,19 @@ bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg,
   }
   Owner& owner = OwnerOf(progress, reg);
   const bool in_progress = owner.product > progress.completed;
-  if (in_progress && (touch == RegisterTouch::kWrite || !owner.only_reads)) {
+  const bool writes = touch != RegisterTouch::kRead;
+  if (in_progress && (writes || !owner.only_reads)) {
     const size_t at = static_cast<size_t>(owner.product - progress.completed - 1);
-    Fault(warp, op, "missing_wgmma_wait",
-          fmt::format(
-              "The kernel {} a register that the wgmma instruction{} still {}: wait for its "
-              "group (wgmma.wait_group) first.",
-              touch == RegisterTouch::kWrite ? "writes" : "reads",
-              LineOf(warp, progress.products[at].op), owner.only_reads ? "reads" : "computes"));
+    Fault(
+        warp, op, "missing_wgmma_wait",
+        fmt::format("The kernel {} a register that the wgmma instruction{} still {}: wait for its "
+                    "group (wgmma.wait_group) first.",
+                    writes ? "writes" : "reads", LineOf(warp, progress.products[at].op),
+                    owner.only_reads ? "reads" : "computes"));
     return false;
   }
-  if (touch == RegisterTouch::kWrite) owner = {0, false, true};
+  // A compiler may set a register to a constant after the fence that it comes before in the source.
+  if (writes) owner = {0, false, touch == RegisterTouch::kWrite};
   return true;
 }
 

@@ -27,7 +27,7 @@ struct WarpgroupProduct {
 };
 
 /// How an instruction between products uses a register of a product (Code::lists of "@wgmma.use").
-enum class RegisterTouch : uint8_t { kRead, kWrite, kCopy };
+enum class RegisterTouch : uint8_t { kRead, kWrite, kConstant, kCopy };
 
 class Warpgroups {
  public:
@@ -53,7 +53,7 @@ class Warpgroups {
   struct Owner {
     uint64_t product = 0;  // serial number of the product that owns the register; 0: none
     bool only_reads = false;
-    bool is_dirty = false;  // written since the last wgmma.fence
+    bool is_dirty = false;  // computed since the last wgmma.fence
   };
   struct Progress {
     std::deque<WarpgroupProduct> products;
@@ -61,6 +61,7 @@ class Warpgroups {
     uint64_t issued = 0;        // serial number of the last product
     uint64_t completed = 0;     // all products up to this number are complete
     uint32_t committed = 0;
+    bool has_fenced = false;  // some wgmma.fence was executed
   };
   /// What the warps of a warpgroup have issued and not all of them yet.
   struct Group {

@@ -1,0 +1,169 @@
+// Tests kernels with TMA, mbarriers and wgmma (testdata/hopper.cu): their results, and that each
+// bug is found. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "emu/core/launch_request.h"
+#include "emu/exec/interpreter_testing.h"
+#include "plan/tensor_map.h"
+
+namespace cupel::emu {
+namespace {
+
+/// As in hopper.cu.
+enum Bug : int {
+  kNone,
+  kNoFullWait,
+  kEarlyRelease,
+  kFewBytes,
+  kManyBytes,
+  kSamePhase,
+  kManyArrivals,
+  kSkippedProduct,
+  kNoProductWait,
+  kNoProxyFence,
+  kNoEmptyWait,
+  kNoProductFence,
+  kNoInitSync,
+  kNoStoreFence,
+  kNoReadWait,
+  kNoCommit,
+  kOtherDescriptor,
+};
+
+using EncodedMap = std::array<std::byte, plan::kTensorMapBytes>;
+
+/// Small whole numbers, so that all sums are exact.
+float Element(size_t seed, size_t i) {
+  return static_cast<float>(static_cast<int>((i * 2654435761u + seed * 40503u) >> 7 & 7u) - 3);
+}
+
+class HopperTest : public testing::TestWithParam<int> {
+ protected:
+  HopperTest() : emu(TestData("hopper.ptx"), GetParam()) { emu.CheckEverything(); }
+
+  static EncodedMap Map(uint64_t address, plan::TensorMapType type, uint64_t rows, uint64_t columns,
+                        uint32_t box_rows, uint32_t box_columns, plan::Swizzle swizzle) {
+    plan::TensorMap map;
+    map.type = type;
+    map.rank = 2;
+    map.dims = {columns, rows};
+    map.strides = {columns * static_cast<uint64_t>(plan::BitsOf(type)) / 8};
+    map.box = {box_columns, box_rows};
+    map.element_strides = {1, 1};
+    map.swizzle = swizzle;
+    EXPECT_EQ(plan::ProblemOf(map), "");
+    return plan::EncodeTensorMap(map, address);
+  }
+
+  LaunchOutcome Gemm(int bug, size_t k = 512) {
+    const size_t m = 128, n = 64;
+    std::vector<uint16_t> a(m * k), b(n * k);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = FloatToBFloat16(Element(1, i));
+    for (size_t i = 0; i < b.size(); ++i) b[i] = FloatToBFloat16(Element(2, i));
+    const uint64_t of_a = emu.Buffer(a), of_b = emu.Buffer(b);
+    const uint64_t c = emu.Empty<float>(m * n);
+    emu.dynamic_shared = 33 * 1024;
+    const auto type = plan::TensorMapType::kBF16;
+    const LaunchOutcome outcome = emu.Launch("gemm", {1, 2, 1}, {160, 1, 1},
+                                             Map(of_a, type, m, k, 64, 64, plan::Swizzle::k128B),
+                                             Map(of_b, type, n, k, 64, 64, plan::Swizzle::k128B), c,
+                                             static_cast<int>(n), static_cast<int>(k), bug);
+    if (bug != kNone) return outcome;
+    const std::vector<float> result = emu.Read<float>(c, m * n);
+    for (size_t i = 0; i < m * n; ++i) {
+      float sum = 0;
+      for (size_t j = 0; j < k; ++j) sum += Element(1, i / n * k + j) * Element(2, i % n * k + j);
+      if (result[i] != sum) {
+        ADD_FAILURE() << "element " << i << " is " << result[i] << " instead of " << sum;
+        break;
+      }
+    }
+    return outcome;
+  }
+
+  LaunchOutcome Generic(int bug) {
+    std::vector<uint16_t> a(64 * 64), b(64 * 64);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = FloatToBFloat16(Element(1, i));
+    for (size_t i = 0; i < b.size(); ++i) b[i] = FloatToBFloat16(Element(2, i));
+    return emu.Launch("generic", {1, 1, 1}, {128, 1, 1}, emu.Buffer(a), emu.Buffer(b),
+                      emu.Empty<float>(64 * 64), bug);
+  }
+
+  /// 40 rows and 72 columns: the boxes at the edges are partly outside.
+  LaunchOutcome Twice(int bug) {
+    std::vector<float> in(40 * 72);
+    for (size_t i = 0; i < in.size(); ++i) in[i] = Element(3, i);
+    const uint64_t to = emu.Empty<float>(in.size());
+    const auto type = plan::TensorMapType::kF32;
+    const LaunchOutcome outcome =
+        emu.Launch("twice", {3, 2, 1}, {64, 1, 1},
+                   Map(emu.Buffer(in), type, 40, 72, 32, 32, plan::Swizzle::kNone),
+                   Map(to, type, 40, 72, 32, 32, plan::Swizzle::kNone), bug);
+    if (bug == kNone) {
+      const std::vector<float> result = emu.Read<float>(to, in.size());
+      for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(result[i], 4 * in[i]) << i;
+    }
+    return outcome;
+  }
+
+  static void ExpectFound(const LaunchOutcome& outcome, const std::string& code,
+                          const std::string& words) {
+    ASSERT_FALSE(outcome.findings.empty()) << Summary(outcome);
+    EXPECT_FALSE(outcome.completed) << Summary(outcome);
+    const auto found = std::find_if(
+        outcome.findings.begin(), outcome.findings.end(), [&](const records::Finding& finding) {
+          return finding.code == code && finding.severity == records::Severity::kError;
+        });
+    ASSERT_NE(found, outcome.findings.end()) << Summary(outcome);
+    EXPECT_NE(found->message.find(words), std::string::npos) << Summary(outcome);
+    EXPECT_GT(found->line, 0);
+  }
+
+  Interpreter emu;
+};
+
+INSTANTIATE_TEST_SUITE_P(Levels, HopperTest, testing::Values(0, 2));
+
+TEST_P(HopperTest, RightKernelsAreFreeOfFindings) {
+  for (const LaunchOutcome& outcome :
+       {Gemm(kNone), Gemm(kNone, 64), Generic(kNone), Twice(kNone)}) {
+    EXPECT_TRUE(outcome.completed) << Summary(outcome);
+    EXPECT_EQ(Summary(outcome), "");
+  }
+}
+
+TEST_P(HopperTest, FindsBuffersThatAreReadOrWrittenTooEarly) {
+  ExpectFound(Gemm(kNoFullWait), "shared_race", "");
+  ExpectFound(Gemm(kFewBytes), "shared_race", "");
+  ExpectFound(Gemm(kEarlyRelease), "shared_race", "");
+  ExpectFound(Gemm(kNoEmptyWait), "invalid_barrier", "bytes");
+  ExpectFound(Twice(kNoReadWait), "shared_race", "");
+}
+
+TEST_P(HopperTest, FindsPhasesThatNeverComplete) {
+  ExpectFound(Gemm(kManyBytes), "deadlock", "");
+  ExpectFound(Gemm(kManyArrivals), "deadlock", "");
+  ExpectFound(Gemm(kSamePhase), "deadlock", "");
+}
+
+TEST_P(HopperTest, FindsMissingFencesAndBarriers) {
+  ExpectFound(Generic(kNoProxyFence), "missing_proxy_fence", "fence.proxy.async");
+  ExpectFound(Twice(kNoStoreFence), "missing_proxy_fence", "fence.proxy.async");
+  ExpectFound(Gemm(kNoProductFence), "missing_wgmma_fence", "wgmma.fence");
+  ExpectFound(Gemm(kNoInitSync), "shared_race", "mbarrier");
+}
+
+TEST_P(HopperTest, FindsMisuseOfProducts) {
+  ExpectFound(Gemm(kNoProductWait), "missing_wgmma_wait", "wgmma.wait_group");
+  ExpectFound(Gemm(kNoCommit), "missing_wgmma_wait", "wgmma.wait_group");
+  ExpectFound(Gemm(kSkippedProduct), "warpgroup_divergence", "four warps");
+  ExpectFound(Gemm(kOtherDescriptor), "warpgroup_divergence", "descriptors");
+}
+
+}  // namespace
+}  // namespace cupel::emu
