@@ -166,7 +166,7 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
           lane);
     return false;
   }
-  if (std::string why = UnsupportedBox(map, shape.mode); !why.empty()) {
+  if (std::string why = UnsupportedBox(map); !why.empty()) {
     warp.worker->unsupported = std::move(why);
     warp.stop = Stop::kFault;
     return false;
@@ -179,22 +179,32 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
   for (size_t i = 0; i < box.offsets.size() && Has(warp, op, kBulkOffsets + i); ++i) {
     box.offsets[i] = Word(warp, op, kBulkOffsets + i, lane) & 0xffffu;
   }
-  const uint64_t bytes = BoxBytes(map);
+  if (const std::string problem = ProblemOf(map, box, !shape.to_shared); !problem.empty()) {
+    Fault(warp, op, "illegal_instruction", problem, lane);
+    return false;
+  }
   const uint32_t offset = Word(warp, op, of_shared, lane);
   constexpr uint32_t kBoxAlignment = 128;
-  if (SharedRange(warp, op, lane, offset, bytes, kBoxAlignment, shape.to_shared) == nullptr) {
+  const BoxSize size = SizeOf(map);
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;  // more than any GPU's shared memory
+  // A store reads only elements that are inside the tensor.
+  const uint64_t span = shape.to_shared || size.span > kMostBytes ? size.span : 0;
+  if (SharedRange(warp, op, lane, offset, span, kBoxAlignment, shape.to_shared) == nullptr) {
     return false;
   }
   copy->fill = FillOf(map);
   copy->type = ReductionTypeOf(map.type);
-  for (const TensorPiece& piece : PiecesOf(*tensor, box, offset)) {
-    std::byte* shared = warp.shared + piece.shared;
+  copy->rounds_to_tf32 = shape.to_shared && RoundsToTf32(map);
+  copy->flushes_subnormals = shape.to_shared && FlushesSubnormals(map);
+  for (const TensorPiece& piece : PiecesOf(*tensor, box, offset, !shape.to_shared)) {
+    if (!piece.is_inside && !shape.to_shared) continue;  // not stored
+    std::byte* shared =
+        SharedRange(warp, op, lane, piece.shared, piece.bytes, 1, shape.to_shared);
+    if (shared == nullptr) return false;
     std::byte* global = nullptr;
     if (piece.is_inside) {
       global = GlobalRange(warp, op, lane, piece.global, piece.bytes, !shape.to_shared);
       if (global == nullptr) return false;
-    } else if (!shape.to_shared) {
-      continue;  // elements outside of the tensor are not stored
     }
     copy->runs.push_back(shape.to_shared ? CopyRun{shared, global, piece.bytes}
                                          : CopyRun{global, shared, piece.bytes});
@@ -278,10 +288,6 @@ std::optional<BulkCopy> BulkCopyOf(Warp& warp, const Op* op, int lane) {
   const bool fine = shape.is_tensor ? AddBox(warp, op, lane, shape, &copy)
                                     : AddBytes(warp, op, lane, shape, &copy);
   if (!fine) return std::nullopt;
-  if (shape.to_shared) {
-    copy.shared_begin = Word(warp, op, kBulkTo, lane);
-    copy.shared_bytes = static_cast<uint32_t>(BytesOf(copy));
-  }
   return copy;
 }
 

@@ -3,6 +3,7 @@
 #include "emu/sync/bulk_copy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -18,29 +19,45 @@ namespace cupel::emu {
 namespace {
 
 template <class T>
-T Combined(Reduction reduction, T old, T value) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    switch (reduction) {
-      case Reduction::kAdd:
-        return static_cast<T>(static_cast<U>(old) + static_cast<U>(value));
-      case Reduction::kInc:
-        return old >= value ? T{0} : static_cast<T>(old + 1);
-      case Reduction::kDec:
-        return old == 0 || old > value ? value : static_cast<T>(old - 1);
-      case Reduction::kAnd:
-        return static_cast<T>(old & value);
-      case Reduction::kOr:
-        return static_cast<T>(old | value);
-      case Reduction::kXor:
-        return static_cast<T>(old ^ value);
-      default:
-        break;
-    }
+T CombinedIntegers(Reduction reduction, T old, T value) {
+  using U = std::make_unsigned_t<T>;
+  switch (reduction) {
+    case Reduction::kAdd:
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(value));
+    case Reduction::kMin:
+      return std::min(old, value);
+    case Reduction::kMax:
+      return std::max(old, value);
+    case Reduction::kInc:
+      return old >= value ? T{0} : static_cast<T>(old + 1);
+    case Reduction::kDec:
+      return old == 0 || old > value ? value : static_cast<T>(old - 1);
+    case Reduction::kAnd:
+      return static_cast<T>(old & value);
+    case Reduction::kOr:
+      return static_cast<T>(old | value);
+    default:
+      return static_cast<T>(old ^ value);
   }
-  if (reduction == Reduction::kMin) return value < old ? value : old;
-  if (reduction == Reduction::kMax) return value > old ? value : old;
-  return old + value;
+}
+
+/// As PTX defines min and max: a number if one is, and -0 < +0.
+template <class T>
+T Lesser(T a, T b) {
+  if (std::isnan(a)) return b;
+  if (std::isnan(b)) return a;
+  return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+
+template <class T>
+T Combined(Reduction reduction, T old, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (reduction == Reduction::kMin) return Lesser(old, value);
+    if (reduction == Reduction::kMax) return -Lesser(-old, -value);
+    return old + value;
+  } else {
+    return CombinedIntegers(reduction, old, value);
+  }
 }
 
 template <class T>
@@ -61,7 +78,8 @@ void ReduceHalves(Reduction reduction, std::byte* to, const std::byte* from, uin
     uint16_t old, value;
     std::memcpy(&old, to + at, 2);
     std::memcpy(&value, from + at, 2);
-    old = Store(Combined(reduction, Load(old), Load(value)));
+    const float result = Combined(reduction, Load(old), Load(value));
+    old = std::isnan(result) ? uint16_t{0x7fff} : Store(result);
     std::memcpy(to + at, &old, 2);
   }
 }
@@ -85,6 +103,18 @@ void Reduce(const BulkCopy& copy, std::byte* to, const std::byte* from, uint32_t
       return ReduceElements<float>(reduction, to, from, bytes);
     case ReductionType::kF64:
       return ReduceElements<double>(reduction, to, from, bytes);
+  }
+}
+
+/// Copies float32 elements as tensor maps for TF32, or without subnormals, ask.
+void CopyConverted(const BulkCopy& copy, std::byte* to, const std::byte* from, uint32_t bytes) {
+  for (uint32_t at = 0; at + 4 <= bytes; at += 4) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, from + at, 4);
+    const uint32_t exponent = bits & 0x7f800000u;
+    if (copy.flushes_subnormals && exponent == 0) bits &= 0x80000000u;
+    if (copy.rounds_to_tf32) bits = (exponent == 0x7f800000u ? bits : bits + 0x1000u) & ~0x1fffu;
+    std::memcpy(to + at, &bits, 4);
   }
 }
 
@@ -144,8 +174,10 @@ bool CheckIssue(Warp& warp, BulkCopy& copy) {
       if (!CheckGlobalRun(warp, copy, run.to, run.bytes, write)) return false;
     }
   } else if (IsWatched(copy, copy.target)) {
-    offsets[lane] = copy.shared_begin;
-    if (!CheckShared(warp, copy.op, write, active, copy.shared_bytes, offsets)) return false;
+    for (const CopyRun& run : copy.runs) {
+      offsets[lane] = OffsetIn(*copy.target, run.to);
+      if (!CheckShared(warp, copy.op, write, active, run.bytes, offsets)) return false;
+    }
   }
   copy.clock = clocks.of(warp.index).now;
   clocks.Sync(warp.index, 0);  // later events of the warp have another time
@@ -156,14 +188,15 @@ bool CheckIssue(Warp& warp, BulkCopy& copy) {
 
 void MakePending(const BulkCopy& copy) {
   if (copy.target == nullptr || copy.reduction != Reduction::kNone) return;
-  const uint32_t poison = copy.warp->worker->launch->poison;
-  std::byte* to = copy.target->memory + copy.shared_begin;
-  for (uint32_t at = 0; at + 4 <= copy.shared_bytes; at += 4) std::memcpy(to + at, &poison, 4);
-  if (IsWatched(copy, copy.target)) {
-    copy.target->checker->MakePending(*copy.warp, copy.op, static_cast<uint32_t>(copy.lane),
-                                      copy.shared_begin, copy.shared_bytes);
-  } else if (copy.target->checker != nullptr) {
-    copy.target->checker->ClearPending(copy.shared_begin, copy.shared_bytes);
+  const uint64_t poison = copy.warp->worker->launch->poison * 0x1'0000'0001u;
+  for (const CopyRun& run : copy.runs) {
+    Fill(run.to, poison, run.bytes);
+    if (IsWatched(copy, copy.target)) {
+      copy.target->checker->MakePending(*copy.warp, copy.op, static_cast<uint32_t>(copy.lane),
+                                        OffsetIn(*copy.target, run.to), run.bytes);
+    } else if (copy.target->checker != nullptr) {
+      copy.target->checker->ClearPending(OffsetIn(*copy.target, run.to), run.bytes);
+    }
   }
 }
 
@@ -185,6 +218,8 @@ uint64_t Perform(Warp& waiter, BulkCopy& copy, uint64_t most) {
       Fill(run.to, copy.fill, bytes);
     } else if (copy.reduction != Reduction::kNone) {
       Reduce(copy, run.to, run.from, bytes);
+    } else if (copy.rounds_to_tf32 || copy.flushes_subnormals) {
+      CopyConverted(copy, run.to, run.from, bytes);
     } else {
       std::memmove(run.to, run.from, bytes);
     }

@@ -3,6 +3,9 @@
 #include "emu/sync/tensor_box.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/round_up.h"
 
 namespace cupel::emu {
 namespace {
@@ -32,11 +35,30 @@ uint32_t Swizzled(Swizzle swizzle, uint32_t address) {
   return swizzle == Swizzle::kNone ? address : address ^ (address >> 7 & mask) << 4;
 }
 
+/// The distance of rows in shared memory.
+uint32_t Pitch(const TensorMap& map) {
+  const uint32_t bytes = (map.im2col ? map.channels : map.box[0]) * ElementBytes(map);
+  switch (map.swizzle) {
+    case Swizzle::k32B:
+      return 32;
+    case Swizzle::k64B:
+      return 64;
+    case Swizzle::k128B:
+      return 128;
+    default:
+      return bytes;
+  }
+}
+
 /// Collects the pieces of a copy, row by row. A row is contiguous in both memories.
 class Rows {
  public:
-  Rows(const plan::EncodedTensorMap& tensor, uint32_t shared)
-      : map_(tensor.map), base_(tensor.address), shared_(shared), bytes_(ElementBytes(map_)) {}
+  Rows(const plan::EncodedTensorMap& tensor, uint32_t shared, bool is_store)
+      : map_(tensor.map),
+        base_(tensor.address),
+        row_(shared),
+        bytes_(ElementBytes(map_)),
+        is_store_(is_store) {}
 
   /// `count` elements along dimension 0, from coordinates `at`. `step` is their distance.
   void Add(const std::array<int64_t, plan::kMaxTensorMapRank>& at, uint32_t count) {
@@ -48,10 +70,13 @@ class Rows {
       address += static_cast<uint64_t>(at[i]) * map_.strides[i - 1];
     }
     // Elements before, inside and after the tensor.
-    const auto size = static_cast<int64_t>(map_.dims[0]);
+    auto size = static_cast<int64_t>(map_.dims[0]);
+    if (is_store_) size = RoundUp<int64_t>(size * bytes_, kPieceBytes) / bytes_;
     const int64_t end = at[0] + count;
     const int64_t low = is_inside ? std::clamp(int64_t{0}, at[0], end) : end;
     const int64_t high = is_inside ? std::clamp(size, low, end) : end;
+    shared_ = row_;
+    row_ += Pitch(map_);
     Append(0, static_cast<uint32_t>(low - at[0]), false);
     Append(address + static_cast<uint64_t>(low) * bytes_, static_cast<uint32_t>(high - low), true);
     Append(0, static_cast<uint32_t>(end - high), false);
@@ -74,8 +99,10 @@ class Rows {
 
   const TensorMap& map_;
   uint64_t base_;
-  uint32_t shared_;  // before swizzling: of the next element
+  uint32_t row_;         // before swizzling: of the next row
+  uint32_t shared_ = 0;  // likewise, of the next element
   uint32_t bytes_;
+  bool is_store_;
   std::vector<TensorPiece> pieces_;
 };
 
@@ -120,27 +147,44 @@ void AddPixels(const TensorMap& map, const TensorBox& box, Rows* rows) {
 
 }  // namespace
 
-std::string UnsupportedBox(const TensorMap& map, TensorMode mode) {
+std::string UnsupportedBox(const TensorMap& map) {
   if (plan::BitsOf(map.type) % 8 != 0) return "tensor maps with packed elements";
   if (map.interleave != Interleave::kNone) return "tensor maps with an interleaved layout";
   if (map.swizzle > Swizzle::k128B) return "tensor maps with a swizzle of larger atoms";
-  (void)mode;
   return {};
 }
 
-uint64_t BoxBytes(const TensorMap& map) {
-  uint64_t elements = 1;
-  if (map.im2col) {
-    elements = uint64_t{map.channels} * map.pixels;
-  } else {
-    for (int d = 0; d < map.rank; ++d) elements *= Extent(map, d);
+std::string ProblemOf(const TensorMap& map, const TensorBox& box, bool is_store) {
+  const int64_t first = int64_t{box.at[0]} * ElementBytes(map);
+  if (first % kPieceBytes != 0) {
+    return "The first coordinate of a tensor copy must be at a multiple of 16 bytes.";
   }
-  return elements * ElementBytes(map);
+  if (!is_store) return {};
+  for (int d = 0; d < map.rank; ++d) {
+    if (box.at[static_cast<size_t>(d)] < 0) return "A tensor store has a negative coordinate.";
+  }
+  const bool exceeds =
+      std::any_of(map.lower.begin(), map.lower.end(), [](int corner) { return corner < 0; }) ||
+      std::any_of(map.upper.begin(), map.upper.end(), [](int corner) { return corner > 0; });
+  if (map.im2col && exceeds) {
+    return "The bounding box of an im2col store exceeds the tensor.";
+  }
+  return {};
+}
+
+BoxSize SizeOf(const TensorMap& map) {
+  uint64_t rows = map.pixels;
+  if (!map.im2col) {
+    rows = 1;
+    for (int d = 1; d < map.rank; ++d) rows *= Extent(map, d);
+  }
+  const uint64_t elements = map.im2col ? map.channels : map.box[0];
+  return {rows * elements * ElementBytes(map), rows * Pitch(map)};
 }
 
 std::vector<TensorPiece> PiecesOf(const plan::EncodedTensorMap& tensor, const TensorBox& box,
-                                  uint32_t shared) {
-  Rows rows(tensor, shared);
+                                  uint32_t shared, bool is_store) {
+  Rows rows(tensor, shared, is_store);
   if (tensor.map.im2col) {
     AddPixels(tensor.map, box, &rows);
   } else {
@@ -150,16 +194,14 @@ std::vector<TensorPiece> PiecesOf(const plan::EncodedTensorMap& tensor, const Te
 }
 
 uint64_t FillOf(const TensorMap& map) {
-  if (map.fill == OobFill::kZero) return 0;
-  switch (map.type) {
-    case TensorMapType::kF16:
-    case TensorMapType::kBF16:
-      return 0x7fff7fff7fff7fffu;
-    case TensorMapType::kF64:
-      return 0x7fffffffffffffffu;
-    default:
-      return 0x7fffffff7fffffffu;
-  }
+  return map.fill == OobFill::kZero ? 0 : 0x7ff77ff77ff77ff7u;
+}
+
+bool RoundsToTf32(const TensorMap& map) {
+  return map.type == TensorMapType::kTF32 || map.type == TensorMapType::kTF32Ftz;
+}
+bool FlushesSubnormals(const TensorMap& map) {
+  return map.type == TensorMapType::kF32Ftz || map.type == TensorMapType::kTF32Ftz;
 }
 
 }  // namespace cupel::emu

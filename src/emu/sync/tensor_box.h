@@ -29,14 +29,25 @@ struct TensorPiece {
 };
 
 /// Why copies with this map are not supported; empty if they are.
-std::string UnsupportedBox(const plan::TensorMap& map, TensorMode mode);
-/// The bytes of a box in shared memory.
-uint64_t BoxBytes(const plan::TensorMap& map);
+std::string UnsupportedBox(const plan::TensorMap& map);
+/// The rule that a copy breaks, which a GPU reports as an illegal instruction; empty if it breaks
+/// none. PTX does not state these rules. They were measured on an H200 (driver 580).
+std::string ProblemOf(const plan::TensorMap& map, const TensorBox& box, bool is_store);
+/// The bytes that the elements of a box have, and the bytes of shared memory that it spans. With
+/// swizzling, rows that are shorter than the swizzled span have gaps between them.
+struct BoxSize {
+  uint64_t bytes = 0, span = 0;
+};
+BoxSize SizeOf(const plan::TensorMap& map);
 /// The pieces of a box whose first element is at `shared` of shared memory. Their number is at most
-/// BoxBytes; check that first.
+/// BoxSize::bytes; check that first. Stores end at a multiple of 16 bytes of a row: what is between
+/// the end of the tensor and there is written too (measured on an H200).
 std::vector<TensorPiece> PiecesOf(const plan::EncodedTensorMap& tensor, const TensorBox& box,
-                                  uint32_t shared);
-/// The bits of an element outside of the tensor, repeated to 64 bits.
+                                  uint32_t shared, bool is_store);
+/// The bits of elements outside of the tensor (measured on an H200).
 uint64_t FillOf(const plan::TensorMap& map);
+/// What loads do with the bits of an element.
+bool RoundsToTf32(const plan::TensorMap& map);
+bool FlushesSubnormals(const plan::TensorMap& map);
 
 }  // namespace cupel::emu
