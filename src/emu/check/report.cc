@@ -5,9 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/code.h"
 #include "emu/core/op.h"
 #include "emu/core/source_line.h"
@@ -55,7 +60,7 @@ void Record(Warp& warp, uint32_t source, records::Finding finding) {
 const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 /// Describes `address` in a block's memory of `size` bytes.
-std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
+std::string Within(std::string_view what, uint64_t address, uint64_t size, uint32_t bytes) {
   const uint64_t end = address + bytes;
   if (end > size && address < (uint64_t{1} << 31)) {
     return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size,
@@ -64,10 +69,15 @@ std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t b
   return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
 }
 
-/// "32 threads at line 12, 8 threads at line 31": where groups of a block wait.
-std::string WaitingLines(BlockState& block) {
+/// "32 threads at line 12, 8 threads at line 31": where groups of the cluster wait.
+std::string WaitingLines(const ClusterState& cluster) {
   std::vector<std::pair<int, int>> lines;
-  for (Warp& warp : block.warps) {
+  std::vector<const Warp*> warps;
+  for (const auto& block : cluster.blocks) {
+    for (const Warp& warp : block->warps) warps.push_back(&warp);
+  }
+  for (const Warp* each : warps) {
+    const Warp& warp = *each;
     for (int i = 0; i < warp.others; ++i) {
       const Group& group = warp.other[static_cast<size_t>(i)];
       const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
@@ -92,6 +102,10 @@ std::string WaitingLines(BlockState& block) {
 }
 
 }  // namespace
+
+std::string Text(const plan::Dim3& index) {
+  return fmt::format("({}, {}, {})", index.x, index.y, index.z);
+}
 
 records::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
   records::Finding finding;
@@ -144,13 +158,26 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
   if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
   if (kind == FaultKind::kReadOnly) code = "writes_input";
   if (kind == FaultKind::kForeign) code = "foreign_buffer";
+  if (kind == FaultKind::kExited) code = "exited_block";
   records::Finding finding = Describe(warp, op, code, lane);
-  const char* name = "global memory";
+  std::string name = "global memory";
+  bool is_siblings = false;  // valid, but in the shared memory of another block
+  bool is_no_rank = false;   // names a block that the cluster does not have
   switch (space) {
     case MemorySpace::kShared:
+    case MemorySpace::kSharedCluster: {
+      const SharedPlace place = FindShared(*warp.block, address);
       name = "shared memory";
-      finding.where = Within("shared memory", address, warp.shared_bytes, bytes);
+      if (place.block != nullptr && place.block != warp.block) {
+        name += " of block " + Text(place.block->index);
+        address = place.offset;
+        is_siblings = address + bytes <= warp.shared_bytes;
+      }
+      is_no_rank = place.block == nullptr && warp.block->cluster->several() &&
+                   (address >> kRankShift) <= 2 * kLargestCluster;
+      finding.where = Within(name, address, warp.shared_bytes, bytes);
       break;
+    }
     case MemorySpace::kLocal:
       name = "local memory";
       finding.where = Within("local memory", address, warp.local_bytes, bytes);
@@ -168,6 +195,16 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
       finding.message =
           fmt::format("A {} of {} byte{} is outside of {}.", verb, bytes, Plural(bytes),
                       space == MemorySpace::kGlobal ? "every buffer" : name);
+      if (is_siblings) {
+        finding.message = fmt::format(
+            "A {} of {} byte{} needs .shared::cluster or a generic address to reach {}.", verb,
+            bytes, Plural(bytes), name);
+      } else if (is_no_rank) {
+        finding.message = fmt::format(
+            "A {} of {} byte{} is in the shared memory of rank {}, but the cluster has {} blocks.",
+            verb, bytes, Plural(bytes), (address >> kRankShift) - 1,
+            warp.block->cluster->blocks.size());
+      }
       break;
     case FaultKind::kMisaligned:
       finding.message =
@@ -184,6 +221,12 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
       finding.message =
           fmt::format("A {} of {} byte{} accesses a buffer that this launch has no pointer to.",
                       verb, bytes, Plural(bytes));
+      break;
+    case FaultKind::kExited:
+      finding.message = fmt::format(
+          "A {} of {} byte{} accesses {}, which has exited: the blocks of a cluster must wait for "
+          "each other before they exit.",
+          verb, bytes, Plural(bytes), name);
       break;
   }
   RecordFault(warp, op->source, std::move(finding));
@@ -233,16 +276,18 @@ void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t l
        FirstLane(lanes));
 }
 
-void ReportDeadlock(BlockState& block) {
-  for (Warp& warp : block.warps) {
-    if (warp.others == 0) continue;
-    const Group& group = warp.other[0];
-    const bool barrier = group.state == GroupState::kBarrier;
-    warp.active = group.mask;
-    Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
-          fmt::format("No thread of the block can continue: {} wait for threads that never arrive.",
-                      WaitingLines(block)));
-    return;
+void ReportDeadlock(ClusterState& cluster) {
+  for (const auto& block : cluster.blocks) {
+    for (Warp& warp : block->warps) {
+      if (warp.others == 0) continue;
+      const Group& group = warp.other[0];
+      const bool barrier = group.state == GroupState::kBarrier;
+      warp.active = group.mask;
+      Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
+            fmt::format("No thread of the {} can continue: {} wait for threads that never arrive.",
+                        cluster.several() ? "cluster" : "block", WaitingLines(cluster)));
+      return;
+    }
   }
 }
 

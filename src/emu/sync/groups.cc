@@ -13,6 +13,7 @@
 #include "emu/core/worker.h"
 #include "emu/sync/async.h"
 #include "emu/sync/barriers.h"
+#include "emu/sync/cluster_barrier.h"
 
 namespace cupel::emu {
 namespace {
@@ -98,6 +99,7 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
   warp.block->live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
   if (warp.checking) NoteExit(warp, mask);
   RecheckBarriers(*warp.block, warp);
+  LeaveCluster(warp, mask);
   if (warp.stop == Stop::kFault) return nullptr;
   if (warp.active != 0) {
     warp.pc = next;
