@@ -4,11 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
@@ -60,7 +58,7 @@ void Record(Warp& warp, uint32_t source, records::Finding finding) {
 const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 /// Describes `address` in a block's memory of `size` bytes.
-std::string Within(std::string_view what, uint64_t address, uint64_t size, uint32_t bytes) {
+std::string Within(const std::string& what, uint64_t address, uint64_t size, uint32_t bytes) {
   const uint64_t end = address + bytes;
   if (end > size && address < (uint64_t{1} << 31)) {
     return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size,
@@ -71,34 +69,46 @@ std::string Within(std::string_view what, uint64_t address, uint64_t size, uint3
 
 /// "32 threads at line 12, 8 threads at line 31": where groups of the cluster wait.
 std::string WaitingLines(const ClusterState& cluster) {
-  std::vector<std::pair<int, int>> lines;
-  std::vector<const Warp*> warps;
+  std::map<int, int> lanes_at;  // by line
   for (const auto& block : cluster.blocks) {
-    for (const Warp& warp : block->warps) warps.push_back(&warp);
-  }
-  for (const Warp* each : warps) {
-    const Warp& warp = *each;
-    for (int i = 0; i < warp.others; ++i) {
-      const Group& group = warp.other[static_cast<size_t>(i)];
-      const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
-      const int line = LineOfOp(warp, op).line;
-      const auto found = std::find_if(lines.begin(), lines.end(),
-                                      [&](const auto& entry) { return entry.first == line; });
-      const int lanes = __builtin_popcount(group.mask);
-      if (found == lines.end()) {
-        lines.emplace_back(line, lanes);
-      } else {
-        found->second += lanes;
+    for (const Warp& warp : block->warps) {
+      for (int i = 0; i < warp.others; ++i) {
+        const Group& group = warp.other[static_cast<size_t>(i)];
+        const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
+        lanes_at[LineOfOp(warp, op).line] += __builtin_popcount(group.mask);
       }
     }
   }
-  std::sort(lines.begin(), lines.end());
   std::string text;
-  for (const auto& [line, lanes] : lines) {
+  for (const auto& [line, lanes] : lanes_at) {
     text += fmt::format("{}{} thread{} at line {}", text.empty() ? "" : ", ", lanes,
                         Plural(static_cast<uint64_t>(lanes)), line);
   }
   return text;
+}
+
+/// The shared memory that an address is in.
+std::string SharedName(const Warp& warp, const SharedPlace& place) {
+  if (place.block == nullptr || place.block == warp.block) return "shared memory";
+  return "shared memory of block " + Text(place.block->index);
+}
+
+/// What is wrong with an access to shared memory that is out of bounds. `access` describes it.
+std::string OutsideOfShared(const Warp& warp, const std::string& access, uint64_t address,
+                            uint32_t bytes) {
+  const SharedPlace place = FindShared(*warp.block, address);
+  const std::string name = SharedName(warp, place);
+  const ClusterState& cluster = *warp.block->cluster;
+  const uint64_t rank = (address >> kRankShift) - 1;
+  if (place.block == nullptr && cluster.several() && rank < 2 * kLargestCluster) {
+    return fmt::format("{} is in the shared memory of rank {}, but the cluster has {} blocks.",
+                       access, rank, cluster.blocks.size());
+  }
+  if (place.block != nullptr && place.block != warp.block &&
+      place.offset + uint64_t{bytes} <= warp.shared_bytes) {
+    return fmt::format("{} needs .shared::cluster or a generic address to reach {}.", access, name);
+  }
+  return fmt::format("{} is outside of {}.", access, name);
 }
 
 }  // namespace
@@ -160,27 +170,17 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
   if (kind == FaultKind::kForeign) code = "foreign_buffer";
   if (kind == FaultKind::kExited) code = "exited_block";
   records::Finding finding = Describe(warp, op, code, lane);
+  const SharedPlace place = FindShared(*warp.block, address);
   std::string name = "global memory";
-  bool is_siblings = false;  // valid, but in the shared memory of another block
-  bool is_no_rank = false;   // names a block that the cluster does not have
   switch (space) {
     case MemorySpace::kShared:
-    case MemorySpace::kSharedCluster: {
-      const SharedPlace place = FindShared(*warp.block, address);
-      name = "shared memory";
-      if (place.block != nullptr && place.block != warp.block) {
-        name += " of block " + Text(place.block->index);
-        address = place.offset;
-        is_siblings = address + bytes <= warp.shared_bytes;
-      }
-      is_no_rank = place.block == nullptr && warp.block->cluster->several() &&
-                   (address >> kRankShift) <= 2 * kLargestCluster;
-      finding.where = Within(name, address, warp.shared_bytes, bytes);
+      name = SharedName(warp, place);
+      finding.where =
+          Within(name, place.block == nullptr ? address : place.offset, warp.shared_bytes, bytes);
       break;
-    }
     case MemorySpace::kLocal:
       name = "local memory";
-      finding.where = Within("local memory", address, warp.local_bytes, bytes);
+      finding.where = Within(name, address, warp.local_bytes, bytes);
       break;
     case MemorySpace::kParam:
       name = "the parameters";
@@ -189,44 +189,31 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
     default:
       finding.where = warp.worker->launch->memory->Describe(address);
   }
-  const char* verb = store ? "store" : "load";
+  const std::string access =
+      fmt::format("A {} of {} byte{}", store ? "store" : "load", bytes, Plural(bytes));
   switch (kind) {
     case FaultKind::kOutOfBounds:
-      finding.message =
-          fmt::format("A {} of {} byte{} is outside of {}.", verb, bytes, Plural(bytes),
-                      space == MemorySpace::kGlobal ? "every buffer" : name);
-      if (is_siblings) {
-        finding.message = fmt::format(
-            "A {} of {} byte{} needs .shared::cluster or a generic address to reach {}.", verb,
-            bytes, Plural(bytes), name);
-      } else if (is_no_rank) {
-        finding.message = fmt::format(
-            "A {} of {} byte{} is in the shared memory of rank {}, but the cluster has {} blocks.",
-            verb, bytes, Plural(bytes), (address >> kRankShift) - 1,
-            warp.block->cluster->blocks.size());
-      }
+      finding.message = space == MemorySpace::kGlobal ? access + " is outside of every buffer."
+                        : space == MemorySpace::kShared
+                            ? OutsideOfShared(warp, access, address, bytes)
+                            : fmt::format("{} is outside of {}.", access, name);
       break;
     case FaultKind::kMisaligned:
-      finding.message =
-          fmt::format("A {} of {} bytes in {} is at an address that is not a multiple of {}.", verb,
-                      bytes, name, bytes);
+      finding.message = fmt::format("{} in {} is at an address that is not a multiple of {}.",
+                                    access, name, bytes);
       break;
     case FaultKind::kReadOnly:
-      finding.message = fmt::format(
-          "A store of {} byte{} writes to memory that the kernel may only read: an input or a "
-          "constant.",
-          bytes, Plural(bytes));
+      finding.message =
+          access + " writes to memory that the kernel may only read: an input or a constant.";
       break;
     case FaultKind::kForeign:
-      finding.message =
-          fmt::format("A {} of {} byte{} accesses a buffer that this launch has no pointer to.",
-                      verb, bytes, Plural(bytes));
+      finding.message = access + " accesses a buffer that this launch has no pointer to.";
       break;
     case FaultKind::kExited:
       finding.message = fmt::format(
-          "A {} of {} byte{} accesses {}, which has exited: the blocks of a cluster must wait for "
-          "each other before they exit.",
-          verb, bytes, Plural(bytes), name);
+          "{} accesses {}, which has exited: the blocks of a cluster must wait for each other "
+          "before they exit.",
+          access, name);
       break;
   }
   RecordFault(warp, op->source, std::move(finding));

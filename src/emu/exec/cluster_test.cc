@@ -306,6 +306,17 @@ TEST(ClusterProgramTest, ReportsMisuseOfTheBarrier) {
   expect(wait, "invalid_barrier", "without having arrived");
   expect(arrive + arrive, "invalid_barrier", "twice");
   expect(arrive + wait + wait, "invalid_barrier", "without having arrived");
+  // Half of a warp arrives for the next phase before the other half has waited for this one.
+  EXPECT_EQ(Summary(RunBody(arrive + R"(setp.lt.u32 %p1, %t, 16;
+@%p1 bra A;
+barrier.cluster.wait;
+barrier.cluster.arrive;
+A: barrier.cluster.wait;
+@!%p1 bra B;
+barrier.cluster.arrive;
+barrier.cluster.wait;
+B:)")),
+            "");
   // Lanes of a warp that wait at two aligned instructions.
   expect(arrive + R"(setp.lt.u32 %p1, %t, 16;
 @%p1 bra A;

@@ -122,18 +122,18 @@ uint64_t CapacityOf(const plan::Launch& launch, const KernelLimits& kernel,
 
 MaybeRefusal CheckCluster(const plan::Launch& launch, const KernelLimits& kernel,
                           const device::Description& d) {
-  const plan::Dim3& required = kernel.cluster;
-  const plan::Dim3& c = required.Count() != 0 ? required : launch.cluster;
+  const bool required = kernel.cluster.Count() != 0;
+  const plan::Dim3& c = required ? kernel.cluster : launch.cluster;
+  if (launch.cluster != plan::Dim3{} && launch.cluster != c) {
+    return Refusal{"cudaErrorInvalidClusterSize",
+                   fmt::format("the launch has clusters of {} blocks, but the kernel requires {}",
+                               Text(launch.cluster), Text(c))};
+  }
   if (c == plan::Dim3{}) return std::nullopt;
   if (c.x == 0 || c.y == 0 || c.z == 0 || c.Count() > kLargestCluster || d.major < 9) {
     return Refusal{"cudaErrorInvalidClusterSize",
                    fmt::format("clusters of {} blocks are not possible on {} (limit {})", Text(c),
                                d.full_name, d.major < 9 ? 1 : kLargestCluster)};
-  }
-  if (launch.cluster != plan::Dim3{} && launch.cluster != c) {
-    return Refusal{"cudaErrorInvalidClusterSize",
-                   fmt::format("the launch has clusters of {} blocks, but the kernel requires {}",
-                               Text(launch.cluster), Text(c))};
   }
   const plan::Dim3& g = launch.grid;
   if (g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0) {

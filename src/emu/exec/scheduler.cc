@@ -249,7 +249,9 @@ void StartBlock(BlockState& block, uint64_t number) {
   }
   const bool counting = launch.options->counters && IsCounted(launch, launch.PositionOf(number));
   block.worker->blocks_counted += counting;
-  if (counting) block.worker->near.Start(number, launch.request->near_bytes);
+  // The blocks of a cluster run in turns and share the model of a cache.
+  const uint64_t near_bytes = launch.request->near_bytes * launch.cluster.Count();
+  if (counting) block.worker->near.Start(number, near_bytes);
   for (Warp& warp : block.warps) {
     const uint64_t first = uint64_t{warp.index} * kLanes;
     const uint64_t here = std::min<uint64_t>(threads - first, kLanes);

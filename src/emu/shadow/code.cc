@@ -7,6 +7,7 @@
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
+#include "emu/core/spaces.h"
 #include "emu/core/warp.h"
 #include "emu/isa/instructions.h"
 #include "emu/shadow/rules.h"

@@ -289,6 +289,8 @@ class LoopScanner {
       next = warp.active == kFullMask ? op->full(warp, op) : op->masked(warp, op);
     }
     exited_ |= warp.live != live;
+    // Other blocks of the cluster may wait for threads that exit.
+    changed_ |= exited_ && block_.cluster->several();
     changed_ |=
         block_.live_threads == 0 || (block_.async && block_.async->deliveries() != expected);
     for (const Touched& touched : touched_) {

@@ -12,6 +12,7 @@
 #include "emu/core/race_clock.h"
 #include "emu/core/worker.h"
 #include "emu/sync/barriers.h"
+#include "emu/sync/groups.h"
 
 namespace cupel::emu {
 namespace {
@@ -106,9 +107,10 @@ const Op* WaitForCluster(Warp& warp, const Op* op) {
                  "A thread waits at the cluster's barrier without having arrived there.",
                  std::countr_zero(absent));
   }
-  if ((warp.active & warp.cluster_arrived) != 0) return WaitAtBarrier(warp, op, kClusterBarrier);
-  warp.cluster_passed &= ~warp.active;
-  return op + 1;
+  const uint32_t passing = warp.active & warp.cluster_passed;
+  if (passing == 0) return WaitAtBarrier(warp, op, kClusterBarrier);
+  warp.cluster_passed &= ~passing;
+  return passing == warp.active ? op + 1 : Diverge(warp, op + 1, passing, op);
 }
 
 void LeaveCluster(Warp& warp, uint32_t mask) {
