@@ -156,6 +156,18 @@ TEST_F(ClusterTest, ReportsWrongAddressesInOtherBlocks) {
                 "shared memory of block (");
 }
 
+TEST_F(ClusterTest, FindingsDoNotDependOnTheThreads) {
+  emu.cluster = {2, 2};
+  std::string first;
+  for (const int threads : {1, 4}) {
+    emu.threads = threads;
+    const auto outcome = emu.Launch("leaves_early", {40, 4}, {32}, Zeros(40));
+    EXPECT_EQ(outcome.findings.size(), 1u);
+    if (threads == 1) first = Summary(outcome);
+    EXPECT_EQ(Summary(outcome), first);
+  }
+}
+
 TEST_F(ClusterTest, BlocksThatExitHaveArrived) {
   emu.cluster = {4};
   ExpectNoFindings(emu.Launch("absent", {8}, {64}, Zeros(1), 2, 1));
