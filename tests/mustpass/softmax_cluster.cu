@@ -1,7 +1,6 @@
 // task: softmax
 // settings: all
-// device: gpu
-// note: a cluster of two blocks shares a row; the emulator does not support launches with clusters
+// note: a cluster of two blocks shares a row
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>

@@ -39,8 +39,9 @@ bool IsListed(std::string_view key, const std::vector<std::string>& words) {
 /// Not compared yet: matrix instructions, asynchronous copies, and instructions whose results
 /// depend on addresses. ue8m0 has no sign, and PTX does not define what negative numbers become.
 bool IsExempt(const std::vector<std::string>& words) {
-  static const char* const exempt[] = {"mma", "wmma",     "ldmatrix", "stmatrix", "movmatrix",
-                                       "cp",  "mbarrier", "isspacep", "elect",    "mapa"};
+  static const char* const exempt[] = {"mma",       "wmma", "ldmatrix",  "stmatrix",
+                                       "movmatrix", "cp",   "mbarrier",  "isspacep",
+                                       "elect",     "mapa", "getctarank"};
   const bool scale =
       std::any_of(words.begin(), words.end(), [](const std::string& w) { return w == "ue8m0x2"; });
   return scale || std::any_of(std::begin(exempt), std::end(exempt),

@@ -14,6 +14,7 @@
 #include "emu/check/sync_notes.h"
 #include "emu/core/block_order.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/memory.h"
 #include "emu/core/op.h"
@@ -120,7 +121,7 @@ uint64_t GlobalChecker::FirstUnwritten(uint64_t address, uint64_t bytes) const {
 /// thread.
 bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const {
   if (stamp < floor()) return true;  // no access, a node, or an earlier launch
-  const BlockOrder& order = lane.warp.worker->launch->order;
+  const BlockOrder& order = OrderOf(*lane.warp.block);
   const uint64_t block = BlockOf(stamp);
   if (block == SeveralBlocks()) return order.HasAcquired(lane.block);
   const uint32_t clock = GlobalClockOf(stamp);
@@ -161,10 +162,8 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
   if (BlockOf(other) == SeveralBlocks()) {
     report.other = "other blocks";
   } else if (report.other_block) {
-    const uint64_t number = NumberOf(BlockOf(other));
-    const plan::Dim3& grid = launch.request->grid;
-    report.other = fmt::format("block ({}, {}, {})", number % grid.x, number / grid.x % grid.y,
-                               number / grid.x / grid.y);
+    report.other = fmt::format("block {}", Text(BlockIndex(launch.request->grid, launch.cluster,
+                                                           NumberOf(BlockOf(other)))));
   } else if (!other_wrote && HasFlag(other)) {
     report.other = "other threads";
   } else {

@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/code.h"
 #include "emu/core/op.h"
 #include "emu/core/source_line.h"
@@ -55,7 +58,7 @@ void Record(Warp& warp, uint32_t source, records::Finding finding) {
 const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 /// Describes `address` in a block's memory of `size` bytes.
-std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
+std::string Within(const std::string& what, uint64_t address, uint64_t size, uint32_t bytes) {
   const uint64_t end = address + bytes;
   if (end > size && address < (uint64_t{1} << 31)) {
     return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size,
@@ -64,34 +67,55 @@ std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t b
   return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
 }
 
-/// "32 threads at line 12, 8 threads at line 31": where groups of a block wait.
-std::string WaitingLines(BlockState& block) {
-  std::vector<std::pair<int, int>> lines;
-  for (Warp& warp : block.warps) {
-    for (int i = 0; i < warp.others; ++i) {
-      const Group& group = warp.other[static_cast<size_t>(i)];
-      const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
-      const int line = LineOfOp(warp, op).line;
-      const auto found = std::find_if(lines.begin(), lines.end(),
-                                      [&](const auto& entry) { return entry.first == line; });
-      const int lanes = __builtin_popcount(group.mask);
-      if (found == lines.end()) {
-        lines.emplace_back(line, lanes);
-      } else {
-        found->second += lanes;
+/// "32 threads at line 12, 8 threads at line 31": where groups of the cluster wait.
+std::string WaitingLines(const ClusterState& cluster) {
+  std::map<int, int> lanes_at;  // by line
+  for (const auto& block : cluster.blocks) {
+    for (const Warp& warp : block->warps) {
+      for (int i = 0; i < warp.others; ++i) {
+        const Group& group = warp.other[static_cast<size_t>(i)];
+        const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
+        lanes_at[LineOfOp(warp, op).line] += __builtin_popcount(group.mask);
       }
     }
   }
-  std::sort(lines.begin(), lines.end());
   std::string text;
-  for (const auto& [line, lanes] : lines) {
+  for (const auto& [line, lanes] : lanes_at) {
     text += fmt::format("{}{} thread{} at line {}", text.empty() ? "" : ", ", lanes,
                         Plural(static_cast<uint64_t>(lanes)), line);
   }
   return text;
 }
 
+/// The shared memory that an address is in.
+std::string SharedName(const Warp& warp, const SharedPlace& place) {
+  if (place.block == nullptr || place.block == warp.block) return "shared memory";
+  return "shared memory of block " + Text(place.block->index);
+}
+
+/// What is wrong with an access to shared memory that is out of bounds. `access` describes it.
+std::string OutsideOfShared(const Warp& warp, const std::string& access, uint64_t address,
+                            uint32_t bytes) {
+  const SharedPlace place = FindShared(*warp.block, address);
+  const std::string name = SharedName(warp, place);
+  const ClusterState& cluster = *warp.block->cluster;
+  const uint64_t rank = (address >> kRankShift) - 1;
+  if (place.block == nullptr && cluster.several() && rank < 2 * kLargestCluster) {
+    return fmt::format("{} is in the shared memory of rank {}, but the cluster has {} blocks.",
+                       access, rank, cluster.blocks.size());
+  }
+  if (place.block != nullptr && place.block != warp.block &&
+      place.offset + uint64_t{bytes} <= warp.shared_bytes) {
+    return fmt::format("{} needs .shared::cluster or a generic address to reach {}.", access, name);
+  }
+  return fmt::format("{} is outside of {}.", access, name);
+}
+
 }  // namespace
+
+std::string Text(const plan::Dim3& index) {
+  return fmt::format("({}, {}, {})", index.x, index.y, index.z);
+}
 
 records::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
   records::Finding finding;
@@ -144,16 +168,19 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
   if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
   if (kind == FaultKind::kReadOnly) code = "writes_input";
   if (kind == FaultKind::kForeign) code = "foreign_buffer";
+  if (kind == FaultKind::kExited) code = "exited_block";
   records::Finding finding = Describe(warp, op, code, lane);
-  const char* name = "global memory";
+  const SharedPlace place = FindShared(*warp.block, address);
+  std::string name = "global memory";
   switch (space) {
     case MemorySpace::kShared:
-      name = "shared memory";
-      finding.where = Within("shared memory", address, warp.shared_bytes, bytes);
+      name = SharedName(warp, place);
+      finding.where =
+          Within(name, place.block == nullptr ? address : place.offset, warp.shared_bytes, bytes);
       break;
     case MemorySpace::kLocal:
       name = "local memory";
-      finding.where = Within("local memory", address, warp.local_bytes, bytes);
+      finding.where = Within(name, address, warp.local_bytes, bytes);
       break;
     case MemorySpace::kParam:
       name = "the parameters";
@@ -162,28 +189,31 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
     default:
       finding.where = warp.worker->launch->memory->Describe(address);
   }
-  const char* verb = store ? "store" : "load";
+  const std::string access =
+      fmt::format("A {} of {} byte{}", store ? "store" : "load", bytes, Plural(bytes));
   switch (kind) {
     case FaultKind::kOutOfBounds:
-      finding.message =
-          fmt::format("A {} of {} byte{} is outside of {}.", verb, bytes, Plural(bytes),
-                      space == MemorySpace::kGlobal ? "every buffer" : name);
+      finding.message = space == MemorySpace::kGlobal ? access + " is outside of every buffer."
+                        : space == MemorySpace::kShared
+                            ? OutsideOfShared(warp, access, address, bytes)
+                            : fmt::format("{} is outside of {}.", access, name);
       break;
     case FaultKind::kMisaligned:
-      finding.message =
-          fmt::format("A {} of {} bytes in {} is at an address that is not a multiple of {}.", verb,
-                      bytes, name, bytes);
+      finding.message = fmt::format("{} in {} is at an address that is not a multiple of {}.",
+                                    access, name, bytes);
       break;
     case FaultKind::kReadOnly:
-      finding.message = fmt::format(
-          "A store of {} byte{} writes to memory that the kernel may only read: an input or a "
-          "constant.",
-          bytes, Plural(bytes));
+      finding.message =
+          access + " writes to memory that the kernel may only read: an input or a constant.";
       break;
     case FaultKind::kForeign:
-      finding.message =
-          fmt::format("A {} of {} byte{} accesses a buffer that this launch has no pointer to.",
-                      verb, bytes, Plural(bytes));
+      finding.message = access + " accesses a buffer that this launch has no pointer to.";
+      break;
+    case FaultKind::kExited:
+      finding.message = fmt::format(
+          "{} accesses {}, which has exited: the blocks of a cluster must wait for each other "
+          "before they exit.",
+          access, name);
       break;
   }
   RecordFault(warp, op->source, std::move(finding));
@@ -233,16 +263,18 @@ void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t l
        FirstLane(lanes));
 }
 
-void ReportDeadlock(BlockState& block) {
-  for (Warp& warp : block.warps) {
-    if (warp.others == 0) continue;
-    const Group& group = warp.other[0];
-    const bool barrier = group.state == GroupState::kBarrier;
-    warp.active = group.mask;
-    Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
-          fmt::format("No thread of the block can continue: {} wait for threads that never arrive.",
-                      WaitingLines(block)));
-    return;
+void ReportDeadlock(ClusterState& cluster) {
+  for (const auto& block : cluster.blocks) {
+    for (Warp& warp : block->warps) {
+      if (warp.others == 0) continue;
+      const Group& group = warp.other[0];
+      const bool barrier = group.state == GroupState::kBarrier;
+      warp.active = group.mask;
+      Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
+            fmt::format("No thread of the {} can continue: {} wait for threads that never arrive.",
+                        cluster.several() ? "cluster" : "block", WaitingLines(cluster)));
+      return;
+    }
   }
 }
 

@@ -9,10 +9,21 @@
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
 #include "engine/engine.h"
+#include "plan/plan.h"
 
 namespace cupel::emu {
 
-enum class FaultKind : uint8_t { kOutOfBounds, kMisaligned, kReadOnly, kForeign };
+struct ClusterState;
+
+enum class FaultKind : uint8_t {
+  kOutOfBounds,
+  kMisaligned,
+  kReadOnly,
+  kForeign,
+  kExited,  // shared memory of a block of the cluster that has exited
+};
+/// "(1, 0, 2)"
+std::string Text(const plan::Dim3& index);
 /// Reports a wrong access of `bytes` bytes at `address` (generic, or in its space) by a lane.
 const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
                       uint64_t address, uint32_t bytes, bool store);
@@ -28,8 +39,8 @@ void RecordFault(Warp& warp, uint32_t source, records::Finding finding);
 /// Reports the worker's suspicion as a warning when the block has ended. It is only a warning: if
 /// the value matters, poison shows up in the outputs.
 void SettleSuspicion(Warp& warp);
-/// Reports a deadlock and where each warp waits.
-void ReportDeadlock(BlockState& block);
+/// Reports that no thread of the cluster can continue, and where the threads wait.
+void ReportDeadlock(ClusterState& cluster);
 /// Reports that `what` ("block" or "launch") has used up its `budget`.
 void ReportBudget(Warp& warp, const char* what, int64_t budget);
 

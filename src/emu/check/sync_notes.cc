@@ -7,6 +7,7 @@
 #include "emu/check/shared_race.h"
 #include "emu/core/block_order.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
@@ -29,8 +30,11 @@ void NoteProxyFence(Warp& warp) { warp.block->checker->clocks().FenceProxy(warp.
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   BlockClocks& clocks = warp.block->checker->clocks();
   LaunchState& launch = *warp.worker->launch;
-  // Blocks can order each other if they run on one thread, as kernels do that may wait for others.
-  BlockOrder* order = is_global && warp.watching && launch.in_order ? &launch.order : nullptr;
+  // Blocks can order each other if they run on one thread: those of kernels that may wait for
+  // others, and those of a cluster, also through shared memory.
+  const bool in_cluster = warp.block->cluster->several();
+  const bool may_order = in_cluster || (is_global && launch.in_order);
+  BlockOrder* order = may_order && warp.watching ? &OrderOf(*warp.block) : nullptr;
   const uint64_t block =
       order != nullptr ? CheckerOf(*launch.memory)->Serial(warp.block->number) : 0;
   if (kind.reads()) {
@@ -38,7 +42,7 @@ void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
     if (order != nullptr) order->Acquire(block);
   }
   if (kind.store) {
-    if (kind.releases) clocks.Fence(warp.index, is_global);
+    if (kind.releases) clocks.Fence(warp.index, is_global || in_cluster);
     clocks.Publish(warp.index);
     if (order != nullptr) order->Publish(block, clocks.of(warp.index));
   }

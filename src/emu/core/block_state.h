@@ -18,6 +18,7 @@ class AsyncState;
 class BlockShadow;
 class CallStacks;
 class SharedChecker;
+struct ClusterState;
 struct Worker;
 
 struct BarrierState {
@@ -29,17 +30,19 @@ struct BarrierState {
 /// The state of a resident block. Later blocks reuse its memory.
 struct BlockState {
   Worker* worker = nullptr;
-  uint64_t number = 0;  // linear index in the grid
+  ClusterState* cluster = nullptr;
+  uint32_t rank = 0;    // in its cluster
+  uint64_t number = 0;  // in the grid (cluster.h)
   plan::Dim3 index{0, 0, 0};
   uint32_t live_threads = 0;
   std::vector<Warp> warps;
-  std::vector<bool> ready;                // by warp: may have a runnable group
-  std::vector<uint32_t> order;            // the order in which warps take turns
-  size_t turn = 0;                        // index into order: the next warp
-  int64_t spent = 0;                      // warp instructions executed so far
-  std::vector<uint64_t> warp_work;        // spent, by warp
-  std::array<BarrierState, 17> barriers;  // the last one is the cluster's
-  std::byte* memory = nullptr;            // frames, shared and local memory
+  std::vector<bool> ready;          // by warp: may have a runnable group
+  std::vector<uint32_t> order;      // the order in which warps take turns
+  size_t turn = 0;                  // index into order: the next warp
+  int64_t spent = 0;                // warp instructions executed so far
+  std::vector<uint64_t> warp_work;  // spent, by warp
+  std::array<BarrierState, 16> barriers;
+  std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
   std::unique_ptr<BlockShadow> shadow;     // shadow runs only

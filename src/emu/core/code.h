@@ -52,11 +52,24 @@ enum class Special : uint8_t {
   kGridWorkspaceLow,     // where cooperative groups keep the grid's barrier
   kReservedSharedBegin,  // shared memory that CUDA reserves, partly for cooperative groups
   kReservedSharedEnd,
-  kZero,  // cluster ids without clusters
-  kOne,   // cluster counts without clusters
+  kClusterCtaidX,
+  kClusterCtaidY,
+  kClusterCtaidZ,
+  kClusterNctaidX,
+  kClusterNctaidY,
+  kClusterNctaidZ,
+  kClusterCtarank,
+  kClusterNctarank,
+  kClusteridX,
+  kClusteridY,
+  kClusteridZ,
+  kNclusteridX,
+  kNclusteridY,
+  kNclusteridZ,
+  kIsExplicitCluster,
 };
 struct SpecialSlot {
-  Special which = Special::kZero;
+  Special which = Special::kTidX;
   int32_t offset = 0;
 };
 

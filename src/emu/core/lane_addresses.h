@@ -13,6 +13,8 @@ struct LaneAddresses {
   std::byte* host[kLanes] = {};  // null: local memory, at `local`
   uint64_t local[kLanes] = {};
   uint32_t shared = 0, global = 0;       // lanes
+  uint32_t siblings = 0;                 // lanes that access shared memory of other blocks
+  uint8_t ranks[kLanes] = {};            // of these blocks
   uint32_t offsets[kLanes] = {};         // in shared memory
   uint32_t global_offsets[kLanes] = {};  // from global_base, unless far
   uint64_t global_addresses[kLanes] = {};

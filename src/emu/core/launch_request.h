@@ -19,7 +19,7 @@ class ShadowRun;
 struct LaunchRequest {
   const Kernel* kernel = nullptr;
   plan::Dim3 grid, block;
-  plan::Dim3 cluster;
+  plan::Dim3 cluster;  // of the launch; a kernel that requires a cluster has its own
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   std::span<const std::byte>

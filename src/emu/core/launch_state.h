@@ -27,6 +27,7 @@ struct LaunchState {
   const ShadowCode* shadow_code = nullptr;
   GlobalMemory* memory = nullptr;
   const engine::RunOptions* options = nullptr;
+  plan::Dim3 cluster;            // 1, 1, 1 without clusters
   uint32_t shared_bytes = 0;     // of a block, including reserved_shared at the end
   uint32_t reserved_shared = 0;  // for cooperative groups, if the kernel reads its address
   uint32_t local_bytes = 0;
@@ -45,13 +46,17 @@ struct LaunchState {
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;      // a frame with constants and parameters filled in
   std::vector<uint32_t> block_work;  // warp instructions by position; empty without counters
-  std::atomic<uint64_t> next_block{0};
+  std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> stop_at{UINT64_MAX};    // blocks from here on need not run
   std::atomic<int64_t> executed{0};             // warp instructions that the workers reported
   int64_t launch_budget = 0, block_budget = 0;  // initial, for the launch and for each block
   std::atomic<bool> cancelled{false};
   std::string unsupported;  // why the launch cannot continue, if in_order
 
+  uint64_t clusters_to_run() const { return blocks_to_run / cluster.Count(); }
+  /// The first block of the cluster that starts at position `turn`. `blocks_wait`: blocks may wait
+  /// for blocks with lower numbers.
+  uint64_t FirstBlockInTurn(uint64_t turn, bool blocks_wait) const;
   /// The block that runs at `position` in the order, and back.
   uint64_t NumberOf(uint64_t position) const;
   uint64_t PositionOf(uint64_t number) const;

@@ -39,7 +39,7 @@ struct alignas(64) Op {
 static_assert(sizeof(Op) == 64);
 
 /// The memory space of an address operand.
-enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric };
+enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric, kSharedCluster };
 
 /// What a load or store accesses, packed into Op::aux.
 struct AccessShape {

@@ -13,9 +13,9 @@ inline constexpr uint32_t kBarrierPopc = 4;  // bar.red: the result goes to Op::
 inline constexpr uint32_t kBarrierAnd = 8;
 inline constexpr uint32_t kBarrierOr = 16;
 
-inline constexpr uint32_t kBarrierCluster = 32;  // the cluster's barrier, kClusterBarrier
+inline constexpr uint32_t kBarrierRelaxed = 32;  // of a cluster; orders no accesses
 
-/// The number of the cluster barrier, which kernels cannot name.
+/// Group::barrier of lanes that wait for the cluster. Kernels cannot name this number.
 inline constexpr uint32_t kClusterBarrier = 16;
 
 // Op::aux of an mbarrier op.

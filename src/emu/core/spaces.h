@@ -17,6 +17,10 @@ inline bool HasWideAddresses(MemorySpace space) {
   return space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
 }
 
+inline bool IsShared(MemorySpace space) {
+  return space == MemorySpace::kShared || space == MemorySpace::kSharedCluster;
+}
+
 /// The address of a lane's pointer, src[0], plus a displacement, in `space` as the op names it.
 inline uint64_t LaneAddress(const Warp& warp, const Op* op, MemorySpace space, int lane,
                             int64_t displacement) {
@@ -25,8 +29,10 @@ inline uint64_t LaneAddress(const Warp& warp, const Op* op, MemorySpace space, i
   return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + offset);
 }
 
-/// The space of an address. Makes `address` relative to the space's window.
+/// The space of an address: not kGeneric, and kShared for kSharedCluster. Makes `address` relative
+/// to the space's window. An address in kShared may be that of another block (FindShared).
 inline MemorySpace SpaceOfAddress(MemorySpace space, uint64_t* address) {
+  if (space == MemorySpace::kSharedCluster) return MemorySpace::kShared;
   if (space != MemorySpace::kGeneric) return space;
   for (const auto& [base, name] : {std::pair(kSharedWindow, MemorySpace::kShared),
                                    std::pair(kLocalWindow, MemorySpace::kLocal),

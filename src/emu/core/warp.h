@@ -59,7 +59,10 @@ struct Warp {
   uint32_t index = 0;  // in its block
   uint32_t spin = 0;   // backward branches taken while other groups waited
   int others = 0;
-  bool forced = false;          // the instruction at pc runs without the missing lanes
+  bool forced = false;  // the instruction at pc runs without the missing lanes
+  /// Lanes that have arrived at the cluster's barrier, in its current phase or in one that is over,
+  /// and have not waited since.
+  uint32_t cluster_arrived = 0, cluster_passed = 0;
   std::byte* shared = nullptr;  // of the block; host address
   uint64_t shared_bytes = 0;
   std::byte* local = nullptr;        // of the warp: word w of lane l is at (w * 32 + l) * 4

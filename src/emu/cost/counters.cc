@@ -283,7 +283,8 @@ void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
 
 void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes) {
   if (lanes.global != 0) CountGlobalAtomic(warp, op, lanes);
-  if (lanes.shared != 0) CountSharedAtomic(warp, op, lanes.shared, lanes.offsets);
+  const uint32_t shared = lanes.shared | lanes.siblings;
+  if (shared != 0) CountSharedAtomic(warp, op, shared, lanes.offsets);
 }
 
 }  // namespace cupel::emu

@@ -388,8 +388,12 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel->name = function.name;
   kernel->demangled = ptx::Demangle(function.name);
   kernel->param_bytes = function.param_bytes;
-  for (int blocks : function.cluster_dims) {
-    kernel->cluster_blocks *= static_cast<uint64_t>(std::max(blocks, 1));
+  kernel->explicit_cluster = function.explicit_cluster;
+  if (const std::vector<int>& dims = function.cluster_dims; !dims.empty()) {
+    const auto dim = [&](size_t i) {
+      return i < dims.size() ? static_cast<uint32_t>(std::max(dims[i], 1)) : 1;
+    };
+    kernel->cluster = {dim(0), dim(1), dim(2)};
   }
   code_ = std::make_unique<Code>();
   code_->handlers = &handlers_;

@@ -175,7 +175,9 @@ bool Decoder::EmitCvta(const Instr& instr) {
   if (instr.operands.size() != 2) return Fail(instr.Mnemonic());
   const bool to = instr.Has(Modifier::kTo);
   uint64_t window = 0;
-  if (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta)) window = kSharedWindow;
+  if (instr.modifiers.HasAny({Modifier::kShared, Modifier::kSharedCta, Modifier::kSharedCluster})) {
+    window = kSharedWindow;
+  }
   if (instr.Has(Modifier::kLocal)) window = kLocalWindow;
   if (instr.Has(Modifier::kParam)) window = kParamWindow;
   if (window == 0 && !instr.Has(Modifier::kGlobal) && !instr.Has(Modifier::kConst))

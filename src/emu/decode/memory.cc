@@ -27,6 +27,7 @@ namespace {
 Modifier SpaceWord(MemorySpace space) {
   switch (space) {
     case MemorySpace::kShared:
+    case MemorySpace::kSharedCluster:
       return Modifier::kShared;
     case MemorySpace::kLocal:
       return Modifier::kLocal;
@@ -135,7 +136,8 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
         *space = MemorySpace::kGlobal;
         break;
       case Space::kShared:
-        *space = MemorySpace::kShared;
+        *space = modifier == Modifier::kSharedCluster ? MemorySpace::kSharedCluster
+                                                      : MemorySpace::kShared;
         break;
       case Space::kLocal:
         *space = MemorySpace::kLocal;
@@ -188,7 +190,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
   if (!SpaceOf(instr, address, &space)) return false;
   const bool waits = instr.Has(Modifier::kVolatile) || instr.Has(Modifier::kAcquire) ||
                      instr.Has(Modifier::kRelaxed) || (instr.Has(Modifier::kCv) && !store);
-  if (waits && space != MemorySpace::kShared && !store) kernel_->may_spin = true;
+  if (waits && !IsShared(space) && !store) kernel_->may_spin = true;
   const int elements = VectorLength(instr);
   if (elements == 8 || (elements > 1) != (value.kind == OperandKind::kVector)) {
     return Fail(instr.Mnemonic());
@@ -243,7 +245,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
       const Operand& element = elements == 1 ? value : value.elements[static_cast<size_t>(i)];
       FinishWrite(element, slots[static_cast<size_t>(i)], kind, shape.is_signed);
     }
-    if (waits && space != MemorySpace::kShared && instr.guard < 0) Emit(Micro::kYield);
+    if (waits && !IsShared(space) && instr.guard < 0) Emit(Micro::kYield);
   }
   return !failed_;
 }
@@ -294,8 +296,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.is_atomic = true;
   shape.releases = instr.Has(Modifier::kRelease) || instr.Has(Modifier::kAcqRel);
   op.aux = shape.Pack();
-  (space == MemorySpace::kShared ? kernel_->has_shared_atomics : kernel_->has_global_atomics) =
-      true;
+  (IsShared(space) ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);
   return !failed_;
 }

@@ -51,21 +51,21 @@ const std::map<std::string, Special, std::less<>>& Specials() {
       {"reserved_smem_offset_0", Special::kReservedSharedBegin},
       {"reserved_smem_offset_1", Special::kReservedSharedBegin},
       {"reserved_smem_offset_end", Special::kReservedSharedEnd},
-      {"is_explicit_cluster", Special::kZero},
-      {"cluster_ctarank", Special::kZero},
-      {"cluster_ctaid.x", Special::kZero},
-      {"cluster_ctaid.y", Special::kZero},
-      {"cluster_ctaid.z", Special::kZero},
-      {"cluster_nctarank", Special::kOne},
-      {"cluster_nctaid.x", Special::kOne},
-      {"cluster_nctaid.y", Special::kOne},
-      {"cluster_nctaid.z", Special::kOne},
-      {"clusterid.x", Special::kCtaidX},
-      {"clusterid.y", Special::kCtaidY},
-      {"clusterid.z", Special::kCtaidZ},
-      {"nclusterid.x", Special::kNctaidX},
-      {"nclusterid.y", Special::kNctaidY},
-      {"nclusterid.z", Special::kNctaidZ}};
+      {"is_explicit_cluster", Special::kIsExplicitCluster},
+      {"cluster_ctarank", Special::kClusterCtarank},
+      {"cluster_ctaid.x", Special::kClusterCtaidX},
+      {"cluster_ctaid.y", Special::kClusterCtaidY},
+      {"cluster_ctaid.z", Special::kClusterCtaidZ},
+      {"cluster_nctarank", Special::kClusterNctarank},
+      {"cluster_nctaid.x", Special::kClusterNctaidX},
+      {"cluster_nctaid.y", Special::kClusterNctaidY},
+      {"cluster_nctaid.z", Special::kClusterNctaidZ},
+      {"clusterid.x", Special::kClusteridX},
+      {"clusterid.y", Special::kClusteridY},
+      {"clusterid.z", Special::kClusteridZ},
+      {"nclusterid.x", Special::kNclusteridX},
+      {"nclusterid.y", Special::kNclusteridY},
+      {"nclusterid.z", Special::kNclusteridZ}};
   return table;
 }
 
@@ -151,10 +151,19 @@ int Decoder::ReadSpecial(const std::string& name, SlotKind kind) {
   const auto found = Specials().find(name);
   if (found == Specials().end()) {
     Fail("special register %" + name);
-    return SpecialSlotOf(Special::kZero);
+    return SpecialSlotOf(Special::kTidX);
   }
   const int slot = SpecialSlotOf(found->second);
   if (kind == SlotKind::kWord) return slot;
+  if (kind == SlotKind::kPredicate) {
+    const int zero = SharedConstant(SlotKind::kWord, 0);
+    const int predicate = Temporary(kind);
+    Op& op = Emit(Form(Opcode::kSetp, {Modifier::kNe, Modifier::kU32}));
+    op.src[0] = slot;
+    op.src[1] = zero;
+    op.dst = predicate;
+    return predicate;
+  }
   const int temporary = Temporary(kind);
   Op& op = Emit(Form(Opcode::kCvt, {Modifier::kU64, Modifier::kU32}));
   op.src[0] = slot;

@@ -1,5 +1,5 @@
 // Instructions that are split into others or have no effect on results: wide and vector accesses,
-// min and max of three operands, cache policies, and clusters of one block.
+// min and max of three operands, cache policies, and clusters.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -161,31 +161,29 @@ bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
   return !failed_;
 }
 
-/// Clusters of several blocks are not supported, so shared::cluster is the block's own memory.
+/// mapa and getctarank, of addresses in shared memory or generic ones. The emulator's own last
+/// operand is the rank of the executing block.
 bool Decoder::EmitCluster(const Instr& instr) {
+  const bool maps = instr.op == Opcode::kMapa;
   const ptx::Types types = instr.Types();
-  const bool wide = !types.empty() && ptx::SizeOf(types.back()) == 8;
-  const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
-  if (instr.op == Opcode::kMapa && instr.operands.size() == 3) {
-    return EmitCopyTo(instr.operands[0],
-                      Read(instr.operands[1], kind, wide ? Type::kU64 : Type::kU32), kind);
-  }
-  if (instr.op == Opcode::kGetctarank && instr.operands.size() == 2) {
-    return EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kWord, 0), SlotKind::kWord);
-  }
-  return Fail(instr.Mnemonic());
+  if (types.size() != 1 || instr.operands.size() != (maps ? 3 : 2)) return Fail(instr.Mnemonic());
+  Instr own = instr;
+  Operand& rank = own.operands.emplace_back();
+  rank.kind = OperandKind::kSpecial;
+  rank.symbol = "cluster_ctarank";
+  return EmitTable(own, Form(instr.op, {ptx::ModifierOf(types[0])})) || Fail(instr.Mnemonic());
 }
 
-/// barrier.cluster: an arrival alone orders nothing, so the whole barrier can happen at the wait.
+/// barrier.cluster.{arrive[.sem],wait[.acquire]}[.aligned]
 bool Decoder::EmitClusterBarrier(const Instr& instr) {
-  if (!instr.operands.empty()) return Fail(instr.Mnemonic());
-  if (instr.Has(Modifier::kArrive)) return true;
-  if (!instr.Has(Modifier::kWait)) return Fail(instr.Mnemonic());
+  const bool arrives = instr.Has(Modifier::kArrive);
+  if (!instr.operands.empty() || arrives == instr.Has(Modifier::kWait)) {
+    return Fail(instr.Mnemonic());
+  }
   SetMode(default_mode_);
-  const int id = SharedConstant(SlotKind::kWord, kClusterBarrier);
-  Op& op = Emit(Micro::kBarrier);
-  op.src[0] = id;
-  op.aux = kBarrierCluster | (instr.Has(Modifier::kAligned) ? kBarrierAligned : 0);
+  Emit(arrives ? Micro::kClusterArrive : Micro::kClusterWait).aux =
+      (instr.Has(Modifier::kAligned) ? kBarrierAligned : 0) |
+      (instr.Has(Modifier::kRelaxed) ? kBarrierRelaxed : 0);
   return true;
 }
 

@@ -192,12 +192,13 @@ class Execution {
     }
     MakeReachable(launch);
     std::vector<uint64_t> only;
-    if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
+    const plan::Dim3 cluster = kernel->ClusterFor(launch.cluster);
+    if (sample_) only = SampleBlocks(launch.grid, cluster, options_.max_blocks, options_.seed);
     const LaunchRequest request{
         .kernel = kernel,
         .grid = launch.grid,
         .block = launch.block,
-        .cluster = launch.cluster,
+        .cluster = cluster,
         .dynamic_shared = launch.dynamic_shared,
         .cooperative = launch.cooperative,
         .parameters = parameters,
@@ -210,8 +211,8 @@ class Execution {
         .processor_warps = static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes};
     TRY_ASSIGN(LaunchOutcome outcome, RunLaunch(request, memory_, options_, pool_));
     wants_order_ |= outcome.wants_order;
-    run->order_matters |=
-        kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
+    run->order_matters |= kernel->has_global_atomics || kernel->has_shared_atomics ||
+                          kernel->may_spin || cluster.Count() > 1;
     run->warp_instructions += outcome.counters.warp_instructions;
     run->all_blocks += launch.grid.Count();
     run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();

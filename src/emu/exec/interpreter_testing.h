@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -93,6 +94,8 @@ class Interpreter {
     request.kernel = kernel;
     request.grid = grid;
     request.block = block;
+    request.cluster = cluster;
+    request.only = only;
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
     request.resident_blocks = resident_blocks;
@@ -108,6 +111,8 @@ class Interpreter {
 
   engine::RunOptions options;
   ShadowRun* shadows = nullptr;
+  plan::Dim3 cluster;
+  std::span<const uint64_t> only;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   uint64_t resident_blocks = 0;
@@ -126,6 +131,16 @@ inline std::string TestData(const std::string& name) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+/// The line of a CUDA file that is marked "WAITS name".
+inline int MarkedLine(const std::string& file, const std::string& name) {
+  std::istringstream text(TestData(file));
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number) {
+    if (line.ends_with("// WAITS " + name)) return number;
+  }
+  ADD_FAILURE() << name << " is not marked";
+  return 0;
 }
 inline std::string TestKernels() { return TestData("kernels.ptx"); }
 

@@ -16,7 +16,7 @@
 #include "emu/check/global_race.h"
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
-#include "emu/core/call_stacks.h"
+#include "emu/core/cluster.h"
 #include "emu/core/code.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/launch_request.h"
@@ -27,6 +27,7 @@
 #include "emu/core/thread_pool.h"
 #include "emu/core/worker.h"
 #include "emu/cost/profile.h"
+#include "emu/exec/cluster.h"
 #include "emu/exec/schedule.h"
 #include "emu/exec/scheduler.h"
 #include "emu/exec/specials.h"
@@ -124,64 +125,67 @@ class FloatEnvironment {
   unsigned saved_;
 };
 
-/// Runs a block that does not depend on other blocks, to its end.
-BlockResult RunAlone(BlockState& block, StallWatch& watch) {
+/// Runs a cluster that does not depend on other blocks, to its end.
+BlockResult RunAlone(ClusterState& cluster, StallWatch& watch) {
   watch.Restart();
   for (;;) {
-    const BlockResult result = RunBlock(block, watch.first_check());
+    const BlockResult result = RunCluster(cluster, watch.first_check());
     if (result != BlockResult::kUnfinished) return result;
-    BlockState* const blocks[] = {&block};
-    const StallOutcome stall = watch.Check(blocks, block.spent);
+    int64_t spent = 0;
+    for (const auto& block : cluster.blocks) spent += block->spent;
+    std::vector<BlockState*> blocks;
+    AppendRunning(cluster, &blocks);
+    const StallOutcome stall = watch.Check(blocks, spent);
     if (stall == StallOutcome::kOpen || stall == StallOutcome::kWaiting) continue;
     if (stall != StallOutcome::kStopped) {
       watch.Report(blocks, 0, stall);
-      block.worker->waited |= block.worker->launch->blocks_to_run > 1;
+      Worker& worker = *blocks[0]->worker;
+      worker.waited |= worker.launch->clusters_to_run() > 1;
     }
     return BlockResult::kStopped;
   }
 }
 
-/// Takes blocks from the launch's counter and runs them one after another.
+/// Takes clusters from the launch's counter and runs them one after another.
 Status RunIndependent(LaunchState& launch, Worker& worker) {
-  BlockState block;
+  ClusterState cluster;
   StallWatch watch(launch, false);
   for (;;) {
-    const uint64_t position = launch.next_block.fetch_add(1);
-    if (position >= launch.blocks_to_run || launch.cancelled) return {};
-    const uint64_t number = launch.NumberOf(BlockInTurn(
-        position, launch.blocks_to_run, launch.options->schedule, launch.kernel->may_spin));
+    const uint64_t position = launch.next_cluster.fetch_add(1);
+    if (position >= launch.clusters_to_run() || launch.cancelled) return {};
+    const uint64_t number = launch.FirstBlockInTurn(position, launch.kernel->may_spin);
     if (number >= launch.stop_at) continue;
-    if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
-    StartBlock(block, number);
-    if (RunAlone(block, watch) == BlockResult::kStopped) return {};
+    if (cluster.blocks.empty()) TRY(AllocateCluster(launch, worker, cluster));
+    StartCluster(cluster, number);
+    if (RunAlone(cluster, watch) == BlockResult::kStopped) return {};
   }
 }
 
-/// Runs blocks in order on one thread. Blocks that wait for each other take turns.
+/// Runs clusters in order on one thread. Those that wait for each other take turns.
 class InOrder {
  public:
   InOrder(LaunchState& launch, Worker& worker)
-      : launch_(launch), worker_(worker), watch_(launch, launch.blocks_to_run > 1) {}
+      : launch_(launch), worker_(worker), watch_(launch, launch.clusters_to_run() > 1) {}
 
   Status Run() {
     const bool together = launch_.request->cooperative;
     do {
       if (resident_.empty() || (waiting_ && !together)) TRY(StartNext());
-      while (together && started_ < launch_.blocks_to_run) {
+      while (together && started_ < launch_.clusters_to_run()) {
         const uint64_t before = started_;
         TRY(StartNext());
         if (started_ == before) break;
       }
       waiting_ = false;
       const bool alone = resident_.size() == 1 && !together;
-      // Check the first block early: if it does not wait for others, it continues alone.
+      // Check the first cluster early: if it does not wait for others, it continues alone.
       const bool is_first = alone && !std::exchange(first_checked_, true);
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
       worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
       if (alone) quantum = kLongQuantum;
       if (is_first) quantum = watch_.first_check();
       for (size_t i = 0; i < resident_.size();) {
-        const BlockResult result = RunBlock(*resident_[i], quantum);
+        const BlockResult result = RunCluster(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};
         if (result == BlockResult::kUnfinished) {
           waiting_ = true;
@@ -197,27 +201,24 @@ class InOrder {
         if (stopped) return {};
         waiting_ = !is_first || started_ != before;
       }
-    } while (!resident_.empty() || started_ < launch_.blocks_to_run);
+    } while (!resident_.empty() || started_ < launch_.clusters_to_run());
     return {};
   }
 
  private:
   Status StartNext() {
-    if (started_ >= launch_.blocks_to_run) return {};
+    if (started_ >= launch_.clusters_to_run()) return {};
     if (IsDeviceFull()) return {};
     if (free_.empty()) {
       if (bytes_ > kResidentBytes) return {};
-      auto block = std::make_unique<BlockState>();
-      TRY(AllocateBlock(launch_, worker_, *block));
-      bytes_ += block->memory_bytes + (block->shadow ? block->shadow->bytes() : 0);
-      if (!launch_.code->functions.empty()) bytes_ += kMostStackBytes;
-      free_.push_back(std::move(block));
+      auto cluster = std::make_unique<ClusterState>();
+      TRY_ASSIGN(const size_t bytes, AllocateCluster(launch_, worker_, *cluster));
+      bytes_ += bytes;
+      free_.push_back(std::move(cluster));
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(),
-               launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
-                                            launch_.options->schedule, BlocksWait())));
+    StartCluster(*resident_.back(), launch_.FirstBlockInTurn(started_++, BlocksWait()));
     return {};
   }
 
@@ -228,7 +229,7 @@ class InOrder {
   /// come last, so there must be room for all blocks.
   bool IsDeviceFull() const {
     if (launch_.options->schedule % 2 == 1 && !BlocksWait()) return false;
-    const uint64_t most = launch_.request->resident_blocks;
+    const uint64_t most = launch_.request->resident_blocks / launch_.cluster.Count();
     return most != 0 && resident_.size() >= std::max(most, 2 * kScheduleWindow);
   }
 
@@ -238,19 +239,19 @@ class InOrder {
     const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
     if (!watch_.IsDue(now)) return false;
     std::vector<BlockState*> blocks;
-    blocks.reserve(resident_.size());
-    for (const auto& block : resident_) blocks.push_back(block.get());
+    for (const auto& cluster : resident_) AppendRunning(*cluster, &blocks);
     const StallOutcome stall = watch_.Check(blocks, now);
     if (stall == StallOutcome::kOpen) return false;
     if (stall == StallOutcome::kStopped) return true;
     const uint64_t before = started_;
-    for (size_t i = 0; i < blocks.size(); ++i) TRY(StartNext());
+    const size_t running = resident_.size();
+    for (size_t i = 0; i < running; ++i) TRY(StartNext());
     if (started_ != before || stall == StallOutcome::kWaiting) return false;
-    const uint64_t not_started = launch_.blocks_to_run - started_;
+    const uint64_t not_started = launch_.blocks_to_run - started_ * launch_.cluster.Count();
     if (not_started != 0 && !IsDeviceFull()) {
       launch_.unsupported =
           fmt::format("{} blocks that wait for each other, of which only {} fit into memory",
-                      launch_.blocks_to_run, resident_.size());
+                      launch_.blocks_to_run, resident_.size() * launch_.cluster.Count());
     } else {
       watch_.Report(blocks, not_started, stall);
     }
@@ -260,8 +261,8 @@ class InOrder {
   LaunchState& launch_;
   Worker& worker_;
   StallWatch watch_;
-  std::vector<std::unique_ptr<BlockState>> resident_, free_;
-  uint64_t started_ = 0;
+  std::vector<std::unique_ptr<ClusterState>> resident_, free_;
+  uint64_t started_ = 0;  // clusters
   size_t bytes_ = 0;
   bool waiting_ = false, first_checked_ = false;
 };
@@ -383,9 +384,11 @@ bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   if (request.parameters.size() < request.kernel->param_bytes) {
     return refuse("The launch passes fewer parameter bytes than the kernel takes.");
   }
-  if (request.cluster.Count() > 1 || request.kernel->cluster_blocks > 1) {
-    outcome->unsupported = "a launch with clusters";
-    return true;
+  const plan::Dim3& grid = request.grid;
+  const plan::Dim3 cluster = request.kernel->ClusterFor(request.cluster);
+  if (cluster.Count() == 0 || cluster.Count() > kLargestCluster || grid.x % cluster.x != 0 ||
+      grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
+    return refuse("The grid must be a multiple of the cluster, which must have 1 to 16 blocks.");
   }
   return false;
 }
@@ -401,6 +404,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   }
   launch->memory = &memory;
   launch->options = &options;
+  launch->cluster = request.kernel->ClusterFor(request.cluster);
   launch->shared_bytes = request.kernel->static_shared_bytes + request.dynamic_shared;
   for (const SpecialSlot& slot : launch->code->specials) {
     if (slot.which != Special::kReservedSharedBegin) continue;
@@ -452,8 +456,8 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   }
   TRY(ProvideWorkspace(launch));
   const bool in_order = launch.in_order;
-  std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1
-                                                             : static_cast<size_t>(pool.size()));
+  std::vector<Worker> workers(
+      in_order || launch.clusters_to_run() == 1 ? 1 : static_cast<size_t>(pool.size()));
   std::vector<Status> statuses(workers.size());
   auto work = [&](int index) {
     if (static_cast<size_t>(index) >= workers.size()) return;

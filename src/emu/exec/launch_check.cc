@@ -9,13 +9,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "emu/core/cluster.h"
 #include "emu/core/kernel.h"
 
 namespace cupel::emu {
 namespace {
-
-// The maximum. Clusters of more than 8 blocks also need the attribute for non-portable sizes.
-constexpr uint64_t kLargestCluster = 16;
 
 // The first violated rule: CUDA's error name and an explanation.
 struct Refusal {
@@ -112,8 +110,25 @@ MaybeRefusal CheckResources(const plan::Launch& launch, const KernelLimits& kern
   return std::nullopt;
 }
 
-MaybeRefusal CheckCluster(const plan::Launch& launch, const device::Description& d) {
-  const plan::Dim3& c = launch.cluster;
+/// Blocks that the device holds at once.
+uint64_t CapacityOf(const plan::Launch& launch, const KernelLimits& kernel,
+                    const device::Description& d, int* of_sm) {
+  const auto shared = static_cast<int64_t>(kernel.static_shared + launch.dynamic_shared);
+  const device::Occupancy occupancy =
+      device::ComputeOccupancy(d, static_cast<int>(launch.block.Count()), kernel.registers, shared);
+  *of_sm = occupancy.blocks_per_sm;
+  return static_cast<uint64_t>(occupancy.blocks_per_sm) * static_cast<uint64_t>(d.sm_count);
+}
+
+MaybeRefusal CheckCluster(const plan::Launch& launch, const KernelLimits& kernel,
+                          const device::Description& d) {
+  const bool required = kernel.cluster.Count() != 0;
+  const plan::Dim3& c = required ? kernel.cluster : launch.cluster;
+  if (launch.cluster != plan::Dim3{} && launch.cluster != c) {
+    return Refusal{"cudaErrorInvalidClusterSize",
+                   fmt::format("the launch has clusters of {} blocks, but the kernel requires {}",
+                               Text(launch.cluster), Text(c))};
+  }
   if (c == plan::Dim3{}) return std::nullopt;
   if (c.x == 0 || c.y == 0 || c.z == 0 || c.Count() > kLargestCluster || d.major < 9) {
     return Refusal{"cudaErrorInvalidClusterSize",
@@ -126,23 +141,24 @@ MaybeRefusal CheckCluster(const plan::Launch& launch, const device::Description&
         "cudaErrorInvalidClusterSize",
         fmt::format("the grid {} is not a multiple of the cluster {}", Text(g), Text(c))};
   }
-  return std::nullopt;
+  int of_sm = 0;
+  const uint64_t capacity = CapacityOf(launch, kernel, d, &of_sm);
+  if (c.Count() <= capacity) return std::nullopt;
+  return Refusal{"cudaErrorInvalidClusterSize",
+                 fmt::format("clusters of {} blocks exceed the {} blocks that {} holds at once",
+                             Text(c), capacity, d.full_name)};
 }
 
 MaybeRefusal CheckCooperative(const plan::Launch& launch, const KernelLimits& kernel,
                               const device::Description& d) {
   if (!launch.cooperative) return std::nullopt;
-  const auto shared = static_cast<int64_t>(kernel.static_shared + launch.dynamic_shared);
-  const device::Occupancy occupancy =
-      device::ComputeOccupancy(d, static_cast<int>(launch.block.Count()), kernel.registers, shared);
-  const uint64_t capacity =
-      static_cast<uint64_t>(occupancy.blocks_per_sm) * static_cast<uint64_t>(d.sm_count);
+  int of_sm = 0;
+  const uint64_t capacity = CapacityOf(launch, kernel, d, &of_sm);
   if (launch.grid.Count() <= capacity) return std::nullopt;
-  return Refusal{
-      "cudaErrorCooperativeLaunchTooLarge",
-      fmt::format("a cooperative grid of {} blocks exceeds the {} that {} holds at once "
-                  "({} on each of {} SMs)",
-                  launch.grid.Count(), capacity, d.full_name, occupancy.blocks_per_sm, d.sm_count)};
+  return Refusal{"cudaErrorCooperativeLaunchTooLarge",
+                 fmt::format("a cooperative grid of {} blocks exceeds the {} that {} holds at once "
+                             "({} on each of {} SMs)",
+                             launch.grid.Count(), capacity, d.full_name, of_sm, d.sm_count)};
 }
 
 MaybeRefusal CheckParameters(const plan::Launch& launch, const KernelLimits& kernel) {
@@ -159,7 +175,7 @@ MaybeRefusal FirstRefusal(const plan::Launch& launch, const KernelLimits& kernel
   if (auto r = CheckBlock(launch, device)) return r;
   if (auto r = CheckDirectives(launch, kernel)) return r;
   if (auto r = CheckResources(launch, kernel, device)) return r;
-  if (auto r = CheckCluster(launch, device)) return r;
+  if (auto r = CheckCluster(launch, kernel, device)) return r;
   if (auto r = CheckCooperative(launch, kernel, device)) return r;
   return CheckParameters(launch, kernel);
 }
@@ -172,6 +188,7 @@ KernelLimits LimitsOf(const Kernel& kernel, const ptx::Module& module,
   limits.demangled = kernel.demangled;
   limits.static_shared = kernel.static_shared_bytes;
   limits.param_bytes = kernel.param_bytes;
+  limits.cluster = kernel.cluster;
   limits.function = module.Find(kernel.name);
   for (const build::KernelResources& r : resources) {
     if (r.kernel != kernel.name) continue;

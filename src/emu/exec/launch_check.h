@@ -20,6 +20,7 @@ struct KernelLimits {
   int registers = 0;  // of one thread; 0: not known
   uint64_t static_shared = 0;
   uint32_t param_bytes = 0;
+  plan::Dim3 cluster{0, 0, 0};              // as Kernel::cluster
   const ptx::Function* function = nullptr;  // its directives; may be null
 };
 

@@ -70,7 +70,7 @@ bool UsesVariables(const Kernel& kernel, const ptx::Module& module) {
 }
 
 bool IsIndependent(const plan::Launch& launch, const KernelModule& kernels, uint64_t max_blocks) {
-  if (launch.cooperative || launch.cluster.Count() > 1) return false;
+  if (launch.cooperative) return false;
   if (launch.grid.Count() < 2 * max_blocks) return false;
   const Kernel* kernel = kernels.Find(launch.kernel);
   return kernel != nullptr && kernel->code != nullptr && kernel->has_plain_stores &&
@@ -124,29 +124,34 @@ std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, ui
   return sampled;
 }
 
-std::vector<uint64_t> SampleBlocks(const plan::Dim3& grid, uint64_t count, uint64_t seed) {
-  const uint64_t all = grid.Count();
+std::vector<uint64_t> SampleBlocks(const plan::Dim3& grid, const plan::Dim3& cluster,
+                                   uint64_t count, uint64_t seed) {
+  const plan::Dim3 clusters{grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z};
+  const uint64_t all = clusters.Count(), size = cluster.Count();
   std::set<uint64_t> chosen;
   for (uint64_t corner = 0; corner < 8; ++corner) {
-    const uint64_t x = (corner & 1) != 0 ? grid.x - 1 : 0;
-    const uint64_t y = (corner & 2) != 0 ? grid.y - 1 : 0;
-    const uint64_t z = (corner & 4) != 0 ? grid.z - 1 : 0;
-    chosen.insert((z * grid.y + y) * grid.x + x);
+    const uint64_t x = (corner & 1) != 0 ? clusters.x - 1 : 0;
+    const uint64_t y = (corner & 2) != 0 ? clusters.y - 1 : 0;
+    const uint64_t z = (corner & 4) != 0 ? clusters.z - 1 : 0;
+    chosen.insert((z * clusters.y + y) * clusters.x + x);
   }
-  count = std::max<uint64_t>(count, 16);
-  if (count >= all) {
+  count = std::min((std::max<uint64_t>(count, 16) + size - 1) / size, all);
+  if (count == all) {
     for (uint64_t i = 0; i < all; ++i) chosen.insert(i);
-    return {chosen.begin(), chosen.end()};
   }
   Random random(seed ^ 0x5a3c1e0f7b9d2468u);
-  // One block in four is chosen with its neighbour: blocks often share a row, a tile or a cache
-  // line.
+  // One in four is chosen with its neighbour: blocks often share a row, a tile or a cache line.
   while (chosen.size() < count) {
-    const uint64_t block = random.Below(all);
-    chosen.insert(block);
-    if (random.Below(4) == 0 && block + 1 < all) chosen.insert(block + 1);
+    const uint64_t one = random.Below(all);
+    chosen.insert(one);
+    if (random.Below(4) == 0 && one + 1 < all) chosen.insert(one + 1);
   }
-  return {chosen.begin(), chosen.end()};
+  std::vector<uint64_t> blocks;
+  blocks.reserve(chosen.size() * size);
+  for (const uint64_t one : chosen) {
+    for (uint64_t rank = 0; rank < size; ++rank) blocks.push_back(one * size + rank);
+  }
+  return blocks;
 }
 
 std::vector<engine::ElementRange> WrittenElements(const plan::View& view,

@@ -27,9 +27,10 @@ std::set<int> BuffersOf(const plan::Node& node);
 std::vector<bool> SampledNodes(const plan::Plan& plan, const KernelModule& kernels,
                                uint64_t max_blocks);
 
-/// About `count` numbers below grid.Count(), ascending: the grid's corners, some neighbours, and
-/// random blocks that depend on `seed`.
-std::vector<uint64_t> SampleBlocks(const plan::Dim3& grid, uint64_t count, uint64_t seed);
+/// About `count` numbers of blocks (cluster.h), ascending, of whole clusters: the grid's corners,
+/// some neighbours, and random clusters that depend on `seed`.
+std::vector<uint64_t> SampleBlocks(const plan::Dim3& grid, const plan::Dim3& cluster,
+                                   uint64_t count, uint64_t seed);
 
 /// Whole elements of a contiguous view that are in `written` (sorted, not adjacent).
 std::vector<engine::ElementRange> WrittenElements(const plan::View& view,

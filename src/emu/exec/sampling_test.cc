@@ -127,7 +127,8 @@ TEST_F(SamplingTest, ScalesCountsToTheWholeGrid) {
 }
 
 TEST_F(SamplingTest, DifferentSeedsChooseDifferentBlocks) {
-  const auto one = SampleBlocks({1000, 10, 1}, 100, 1), two = SampleBlocks({1000, 10, 1}, 100, 2);
+  const auto one = SampleBlocks({1000, 10, 1}, {}, 100, 1),
+             two = SampleBlocks({1000, 10, 1}, {}, 100, 2);
   EXPECT_NE(one, two);
   for (uint64_t corner : {0u, 999u, 9000u, 9999u}) {
     EXPECT_TRUE(std::binary_search(one.begin(), one.end(), corner)) << corner;
@@ -135,7 +136,7 @@ TEST_F(SamplingTest, DifferentSeedsChooseDifferentBlocks) {
   bool neighbours = false;
   for (size_t i = 1; i < one.size(); ++i) neighbours = neighbours || one[i] == one[i - 1] + 1;
   EXPECT_TRUE(neighbours);
-  EXPECT_EQ(SampleBlocks({5, 1, 1}, 100, 1).size(), 5u);
+  EXPECT_EQ(SampleBlocks({5, 1, 1}, {}, 100, 1).size(), 5u);
 }
 
 TEST_F(SamplingTest, RunsAllBlocksIfALaterNodeReadsTheResult) {

@@ -15,9 +15,11 @@
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
 #include "emu/core/call_stacks.h"
+#include "emu/core/cluster.h"
 #include "emu/core/code.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/op.h"
+#include "emu/core/op_flags.h"
 #include "emu/core/quick_race.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
@@ -78,26 +80,15 @@ Turn RunTurn(Warp& warp, const Code& code) {
   return warp.stop == Stop::kSlice ? Turn::kSliceOver : Turn::kStopped;
 }
 
-/// Called if no warp can run: a warp-level instruction continues without the lanes that cannot
-/// arrive. Lanes that wait for the same lanes at different places count as arrived (__syncwarp).
-bool ForceOne(BlockState& block) {
-  for (size_t w = 0; w < block.warps.size(); ++w) {
-    Warp& warp = block.warps[w];
-    for (int i = 0; i < warp.others; ++i) {
-      const Group& first = warp.other[static_cast<size_t>(i)];
-      if (first.state != GroupState::kSync) continue;
-      const uint32_t mask = first.sync_mask;
-      for (int j = i; j < warp.others; ++j) {
-        Group& group = warp.other[static_cast<size_t>(j)];
-        if (group.state != GroupState::kSync || group.sync_mask != mask) continue;
-        group.state = GroupState::kRunnable;
-        group.forced = true;
-      }
-      block.ready[w] = true;
-      return true;
-    }
-  }
-  return false;
+/// True if lanes wait for other blocks, which may release them.
+bool WaitsForCluster(const BlockState& block) {
+  if (!block.cluster->several()) return false;
+  return std::any_of(block.warps.begin(), block.warps.end(), [](const Warp& warp) {
+    return std::any_of(
+        warp.other.begin(), warp.other.begin() + warp.others, [](const Group& group) {
+          return group.state == GroupState::kBarrier && group.barrier == kClusterBarrier;
+        });
+  });
 }
 
 /// Sets up the checkers' state for vector code.
@@ -179,6 +170,7 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     warp.lists = launch.code->lists.data();
     warp.checking = launch.options->full_checks;
     warp.shadow = block.shadow ? &block.shadow->warp(w) : nullptr;
+    if (warp.shadow != nullptr) warp.shadow->block = &block;
     warp.watching = warp.checking && launch.watching;
     if (warp.checking) PrepareRace(launch, block, warp);
     FillSpecials(launch, warp, block, true);
@@ -215,6 +207,10 @@ void NoteWork(const BlockState& block) {
 
 }  // namespace
 
+uint64_t LaunchState::FirstBlockInTurn(uint64_t turn, bool blocks_wait) const {
+  return NumberOf(BlockInTurn(turn, clusters_to_run(), options->schedule, blocks_wait) *
+                  cluster.Count());
+}
 uint64_t LaunchState::NumberOf(uint64_t position) const {
   return request->only.empty() ? position : request->only[position];
 }
@@ -226,12 +222,9 @@ uint64_t LaunchState::PositionOf(uint64_t number) const {
 
 void StartBlock(BlockState& block, uint64_t number) {
   LaunchState& launch = *block.worker->launch;
-  const plan::Dim3& grid = launch.request->grid;
   const uint64_t threads = launch.request->block.Count();
   block.number = number;
-  block.index = {static_cast<uint32_t>(number % grid.x),
-                 static_cast<uint32_t>(number / grid.x % grid.y),
-                 static_cast<uint32_t>(number / grid.x / grid.y)};
+  block.index = BlockIndex(launch.request->grid, launch.cluster, number);
   block.live_threads = static_cast<uint32_t>(threads);
   block.barriers = {};
   block.turn = 0;
@@ -256,7 +249,9 @@ void StartBlock(BlockState& block, uint64_t number) {
   }
   const bool counting = launch.options->counters && IsCounted(launch, launch.PositionOf(number));
   block.worker->blocks_counted += counting;
-  if (counting) block.worker->near.Start(number, launch.request->near_bytes);
+  // The blocks of a cluster run in turns and share the model of a cache.
+  const uint64_t near_bytes = launch.request->near_bytes * launch.cluster.Count();
+  if (counting) block.worker->near.Start(number, near_bytes);
   for (Warp& warp : block.warps) {
     const uint64_t first = uint64_t{warp.index} * kLanes;
     const uint64_t here = std::min<uint64_t>(threads - first, kLanes);
@@ -265,6 +260,7 @@ void StartBlock(BlockState& block, uint64_t number) {
     warp.others = 0;
     warp.min_other = nullptr;
     warp.sticky = warp.forced = false;
+    warp.cluster_arrived = warp.cluster_passed = 0;
     warp.spin = 0;
     warp.pc = launch.code->ops.data();
     warp.counting = counting;
@@ -279,10 +275,31 @@ void StartBlock(BlockState& block, uint64_t number) {
   }
 }
 
+/// Lanes that wait for the same lanes at different places count as arrived (__syncwarp).
+bool ForceOne(BlockState& block) {
+  for (size_t w = 0; w < block.warps.size(); ++w) {
+    Warp& warp = block.warps[w];
+    for (int i = 0; i < warp.others; ++i) {
+      const Group& first = warp.other[static_cast<size_t>(i)];
+      if (first.state != GroupState::kSync) continue;
+      const uint32_t mask = first.sync_mask;
+      for (int j = i; j < warp.others; ++j) {
+        Group& group = warp.other[static_cast<size_t>(j)];
+        if (group.state != GroupState::kSync || group.sync_mask != mask) continue;
+        group.state = GroupState::kRunnable;
+        group.forced = true;
+      }
+      block.ready[w] = true;
+      return true;
+    }
+  }
+  return false;
+}
+
 BlockResult RunBlock(BlockState& block, int64_t quantum) {
   Worker& worker = *block.worker;
   const Code& code = *worker.launch->code;
-  for (;;) {
+  for (bool waits = true;; waits = false) {
     bool ran = false;
     if (block.turn >= block.order.size()) block.turn = 0;
     while (block.turn < block.order.size()) {
@@ -324,9 +341,8 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       SettleSuspicion(block.warps[0]);
       return BlockResult::kDone;
     }
-    if (!ForceOne(block)) {
-      ReportDeadlock(block);
-      return BlockResult::kStopped;
+    if (WaitsForCluster(block) || !ForceOne(block)) {
+      return waits ? BlockResult::kWaits : BlockResult::kUnfinished;
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/random.h"
 #include "emu/core/block_state.h"
@@ -27,6 +28,39 @@ uint32_t PlaceOnProcessor(const LaunchState& launch, const Warp& warp, const Blo
   return static_cast<uint32_t>(random.Below(blocks)) * launch.warps_per_block + warp.index;
 }
 
+/// The value of a register that differs between blocks or warps; nullopt for other registers.
+std::optional<uint32_t> ValueForWarp(const LaunchState& launch, const Warp& warp,
+                                     const BlockState& block, Special which) {
+  switch (which) {
+    case Special::kCtaidX:
+      return block.index.x;
+    case Special::kCtaidY:
+      return block.index.y;
+    case Special::kCtaidZ:
+      return block.index.z;
+    case Special::kClusterCtaidX:
+      return block.index.x % launch.cluster.x;
+    case Special::kClusterCtaidY:
+      return block.index.y % launch.cluster.y;
+    case Special::kClusterCtaidZ:
+      return block.index.z % launch.cluster.z;
+    case Special::kClusterCtarank:
+      return block.rank;
+    case Special::kClusteridX:
+      return block.index.x / launch.cluster.x;
+    case Special::kClusteridY:
+      return block.index.y / launch.cluster.y;
+    case Special::kClusteridZ:
+      return block.index.z / launch.cluster.z;
+    case Special::kSmId:
+      return ProcessorOf(launch, block);
+    case Special::kWarpId:
+      return PlaceOnProcessor(launch, warp, block);
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void ShuffleProcessors(uint64_t seed, LaunchState* launch) {
@@ -48,24 +82,9 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
   for (const SpecialSlot& slot : launch.code->specials) {
     auto* words = At<uint32_t>(warp, slot.offset);
     auto fill = [&](uint32_t value) { std::fill(words, words + kLanes, value); };
-    switch (slot.which) {
-      case Special::kCtaidX:
-        fill(block.index.x);
-        continue;
-      case Special::kCtaidY:
-        fill(block.index.y);
-        continue;
-      case Special::kCtaidZ:
-        fill(block.index.z);
-        continue;
-      case Special::kSmId:
-        fill(ProcessorOf(launch, block));
-        continue;
-      case Special::kWarpId:
-        fill(PlaceOnProcessor(launch, warp, block));
-        continue;
-      default:
-        break;
+    if (const std::optional<uint32_t> value = ValueForWarp(launch, warp, block, slot.which)) {
+      fill(*value);
+      continue;
     }
     if (!is_new) continue;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -142,8 +161,29 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         case Special::kGridWorkspaceLow:
           value = static_cast<uint32_t>(launch.grid_workspace);
           break;
-        case Special::kOne:
-          value = 1;
+        case Special::kClusterNctaidX:
+          value = launch.cluster.x;
+          break;
+        case Special::kClusterNctaidY:
+          value = launch.cluster.y;
+          break;
+        case Special::kClusterNctaidZ:
+          value = launch.cluster.z;
+          break;
+        case Special::kClusterNctarank:
+          value = static_cast<uint32_t>(launch.cluster.Count());
+          break;
+        case Special::kNclusteridX:
+          value = grid.x / launch.cluster.x;
+          break;
+        case Special::kNclusteridY:
+          value = grid.y / launch.cluster.y;
+          break;
+        case Special::kNclusteridZ:
+          value = grid.z / launch.cluster.z;
+          break;
+        case Special::kIsExplicitCluster:
+          value = launch.cluster.Count() > 1 || launch.kernel->explicit_cluster;
           break;
         default:
           break;

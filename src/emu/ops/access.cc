@@ -9,6 +9,9 @@
 #include "emu/check/global_race.h"
 #include "emu/check/race_checks.h"
 #include "emu/check/report.h"
+#include "emu/check/shared_race.h"
+#include "emu/check/sync_notes.h"
+#include "emu/core/cluster.h"
 #include "emu/core/lane_addresses.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/memory.h"
@@ -37,6 +40,16 @@ void CopyLocal(const Warp& warp, int lane, uint64_t address, uint32_t bytes, boo
   }
 }
 
+/// Full checks of accesses to shared memory of other blocks: what they write counts as written.
+void NoteSiblings(Warp& warp, AccessKind kind, uint32_t bytes, const LaneAddresses& lanes) {
+  if (kind.strong()) NoteStrong(warp, kind, true);
+  for (uint32_t rest = kind.store ? lanes.siblings : 0; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    BlockState& sibling = *warp.block->cluster->blocks[lanes.ranks[lane]];
+    sibling.checker->MakeWritten(lanes.offsets[lane], bytes);
+  }
+}
+
 }  // namespace
 
 bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint) {
@@ -58,19 +71,25 @@ bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint) 
 std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                        uint32_t bytes, bool store) {
   CHECK(bytes != 0);
-  const uint64_t written = address;
   const MemorySpace requested = space;
   space = SpaceOfAddress(space, &address);
+  const uint64_t in_space = address;
   auto fault = [&](FaultKind kind) -> std::byte* {
-    MemoryFault(warp, op, kind, space, lane, requested == MemorySpace::kGeneric ? address : written,
-                bytes, store);
+    MemoryFault(warp, op, kind, space, lane, in_space, bytes, store);
     return nullptr;
   };
   uint64_t limit = 0;
   std::byte* base = nullptr;
   if (space == MemorySpace::kShared) {
+    const SharedPlace place = FindShared(*warp.block, address);
     limit = warp.shared_bytes;
-    base = warp.shared;
+    if (place.block == nullptr) return fault(FaultKind::kOutOfBounds);
+    if (place.block != warp.block) {
+      if (requested == MemorySpace::kShared) return fault(FaultKind::kOutOfBounds);
+      if (place.block->live_threads == 0) return fault(FaultKind::kExited);
+    }
+    base = place.block->memory;
+    address = place.offset;
   } else if (space == MemorySpace::kParam && !store) {
     limit = warp.param_bytes;
     base = const_cast<std::byte*>(warp.param);  // only read: not for stores
@@ -95,6 +114,8 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 
 bool AddAddress(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                 uint32_t bytes, bool store, LaneAddresses& lanes) {
+  const MemorySpace requested = space;
+  const uint64_t written = address;
   space = SpaceOfAddress(space, &address);
   if (space == MemorySpace::kLocal) {
     const FaultKind kind =
@@ -107,11 +128,13 @@ bool AddAddress(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t 
     lanes.local[lane] = address;
     return true;
   }
-  lanes.host[lane] = ResolveLane(warp, op, space, lane, address, bytes, store);
+  lanes.host[lane] = ResolveLane(warp, op, requested, lane, written, bytes, store);
   if (lanes.host[lane] == nullptr) return false;
   if (space == MemorySpace::kShared) {
-    lanes.shared |= 1u << lane;
-    lanes.offsets[lane] = static_cast<uint32_t>(address);
+    const SharedPlace place = FindShared(*warp.block, address);
+    (place.block == warp.block ? lanes.shared : lanes.siblings) |= 1u << lane;
+    lanes.ranks[lane] = static_cast<uint8_t>(place.block->rank);
+    lanes.offsets[lane] = place.offset;
   } else if (space == MemorySpace::kGlobal) {
     if (lanes.global == 0) lanes.global_base = address & ~uint64_t{31};
     lanes.global |= 1u << lane;
@@ -128,8 +151,10 @@ bool ObserveAddresses(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes,
   if (warp.counting && kind.plain) {
     if (lanes.global != 0)
       CountGlobal(warp, op, lanes.global, lanes.global_base, lanes.global_offsets);
-    if (lanes.shared != 0) CountShared(warp, op, lanes.shared, bytes, lanes.offsets);
+    const uint32_t shared = lanes.shared | lanes.siblings;
+    if (shared != 0) CountShared(warp, op, shared, bytes, lanes.offsets);
   }
+  if (lanes.siblings != 0 && warp.checking) NoteSiblings(warp, kind, bytes, lanes);
   if (lanes.shared != 0 && warp.checking &&
       !CheckShared(warp, op, kind, lanes.shared, bytes, lanes.offsets)) {
     return false;
@@ -197,7 +222,7 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
     }
     if (!shape.store) StoreSlots(warp, op, shape, lane, value);
   }
-  if (!shape.store && warp.checking && lanes.shared == 0 && lanes.global == 0) {
+  if (!shape.store && warp.checking && (lanes.shared | lanes.siblings | lanes.global) == 0) {
     CheckLocalLoad(warp, op);
   }
   return op + 1;

@@ -15,6 +15,7 @@
 #include "emu/core/worker.h"
 #include "emu/ops/handlers.h"
 #include "emu/sync/barriers.h"
+#include "emu/sync/cluster_barrier.h"
 #include "emu/sync/groups.h"
 
 namespace cupel::emu {
@@ -130,8 +131,7 @@ const Op* Barrier(Warp& warp, const Op* op) {
   const int first = __builtin_ctz(warp.active);
   const uint32_t id = At<const uint32_t>(warp, op->src[0])[first];
   const uint32_t expected = op->src[1] < 0 ? 0 : At<const uint32_t>(warp, op->src[1])[first];
-  const bool cluster = (op->aux & kBarrierCluster) != 0;
-  if ((id >= 16 && !cluster) || expected % kLanes != 0) {
+  if (id >= 16 || expected % kLanes != 0) {
     return Fault(warp, op, "illegal_instruction",
                  "A barrier number must be 0 to 15, and its thread count a multiple of 32.");
   }
@@ -201,6 +201,8 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@brx", &BranchIndexed, &BranchIndexed);
   Add(table, "@mode", &SetFloatMode, &SetFloatMode);
   Add(table, "@barrier", &Barrier, &Barrier);
+  Add(table, "@cluster.arrive", &ArriveAtCluster, &ArriveAtCluster);
+  Add(table, "@cluster.wait", &WaitForCluster, &WaitForCluster);
   Add(table, "@yield", &Yield, &Yield);
   Add(table, "@fence", &Fence, &Fence);
   Add(table, "@fence.proxy", &FenceProxy, &FenceProxy);

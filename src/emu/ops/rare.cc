@@ -166,16 +166,37 @@ void RegisterPacking(HandlerTable& t) {
         Make<uint8_t, uint16_t>([](uint16_t a) { return static_cast<uint8_t>(a >> 8); }));
 }
 
+/// Addresses of shared memory in a cluster (cluster.h). A rank that no cluster has stays invalid.
+void RegisterClusters(HandlerTable& t) {
+  using L = uint64_t;
+  using U = uint32_t;
+  auto mapped = [](L a, U rank, U own) {
+    const L part = rank == own ? 0 : (rank < 255 ? rank + 1 : 255);
+    return (a & ~(L{255} << kRankShift)) | part << kRankShift;
+  };
+  auto rank_of = [](L a, U own) {
+    const U part = static_cast<U>(a) >> kRankShift;
+    return part == 0 ? own : part - 1;
+  };
+  using Mapped = decltype(mapped);
+  using RankOf = decltype(rank_of);
+  t.Add("mapa.u64", Make<L, L, U, U>(mapped));
+  t.Add("mapa.u32", Make<U, U, U, U>(
+                        [](U a, U rank, U own) { return static_cast<U>(Mapped{}(a, rank, own)); }));
+  t.Add("getctarank.u64", Make<U, L, U>(rank_of));
+  t.Add("getctarank.u32", Make<U, U, U>([](U a, U own) { return RankOf{}(a, own); }));
+}
+
 void RegisterSpaces(HandlerTable& t) {
   using L = uint64_t;
   constexpr L kWindow = L{1} << 32;
   auto shared = [](L a) { return a - kSharedWindow < kWindow; };
   auto local = [](L a) { return a - kLocalWindow < kWindow; };
   auto param = [](L a) { return a - kParamWindow < kWindow; };
-  for (const char* name : {"shared", "shared::cta", "shared::cluster"}) {
-    Key k;
-    t.Add(k("isspacep.", name), Make<Pred, L>(shared));
-  }
+  auto own = [](L a) { return a - kSharedWindow < L{1} << kRankShift; };
+  t.Add("isspacep.shared", Make<Pred, L>(own));
+  t.Add("isspacep.shared::cta", Make<Pred, L>(own));
+  t.Add("isspacep.shared::cluster", Make<Pred, L>(shared));
   t.Add("isspacep.local", Make<Pred, L>(local));
   t.Add("isspacep.param", Make<Pred, L>(param));
   t.Add("isspacep.param::entry", Make<Pred, L>(param));
@@ -195,6 +216,7 @@ void RegisterRare(HandlerTable& table) {
   rare::RegisterPermutations(table);
   rare::RegisterPacking(table);
   rare::RegisterSpaces(table);
+  rare::RegisterClusters(table);
   rare::RegisterPairs(table);
   rare::RegisterSmallFloats(table);
 }

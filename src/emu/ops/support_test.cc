@@ -39,14 +39,12 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kChoose:
       return "two operands; three of f32";
     case Decode::kBarrier:
-      return "blocks, warps, clusters of one block";
+      return "blocks, warps, clusters";
     case Decode::kFence:
       return "orders accesses for the race checks; no effect between proxies";
     case Decode::kHint:
     case Decode::kPolicy:
       return "no effect";
-    case Decode::kCluster:
-      return "clusters of one block";
     case Decode::kProduct:
       return "f16, bf16, tf32, f64, e4m3, e5m2, 8-bit, 4-bit and 1-bit integers; dense";
     case Decode::kFragment:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/core/cluster.h"
 #include "emu/core/memory.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
@@ -49,10 +50,11 @@ AtomicShape ShapeOf(const AccessShape& access) {
 }
 
 std::byte* HostOf(const Warp& warp, const Part& part, int bytes) {
-  const uint64_t limit = part.space == MemorySpace::kShared ? warp.shared_bytes : 0;
   if (part.space == MemorySpace::kShared) {
-    return part.address + static_cast<uint64_t>(bytes) <= limit ? warp.shared + part.address
-                                                                : nullptr;
+    const SharedPlace place = FindShared(*warp.block, part.address);
+    const uint64_t end = place.offset + static_cast<uint64_t>(bytes);
+    if (place.block == nullptr || end > warp.shared_bytes) return nullptr;
+    return place.block->memory + place.offset;
   }
   if (part.space != MemorySpace::kGlobal) return nullptr;
   const GlobalMemory& memory = *warp.worker->launch->memory;

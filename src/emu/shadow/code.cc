@@ -7,6 +7,7 @@
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
+#include "emu/core/spaces.h"
 #include "emu/core/warp.h"
 #include "emu/isa/instructions.h"
 #include "emu/shadow/rules.h"
@@ -134,7 +135,7 @@ void NoteIntegers(const Op& op, const Side& side, ShadowCode& code) {
   const AccessShape shape = AccessShape::Unpack(op.aux);
   if (shape.store || shape.element_bytes != 4 || side.from != Format::kInteger) return;
   const bool generic = shape.space == MemorySpace::kGeneric;
-  code.shared_integers |= generic || shape.space == MemorySpace::kShared;
+  code.shared_integers |= generic || IsShared(shape.space);
   code.local_integers |= generic || shape.space == MemorySpace::kLocal;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "emu/core/cluster.h"
 #include "emu/core/memory.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
@@ -38,11 +39,20 @@ Cell InputCell(const Warp& warp, uint64_t address, int granules) {
 
 }  // namespace
 
+Cell* SiblingCell(const WarpShadow& ws, uint64_t address) {
+  const SharedPlace place = FindShared(*ws.block, address);
+  if (place.block == nullptr) return nullptr;
+  return place.block->shadow->warp(0).shared + place.offset / 2;
+}
+
 uint64_t BitsInMemory(const Warp& warp, MemorySpace space, int lane, uint64_t address, int bytes) {
   const auto count = static_cast<uint64_t>(bytes);
   uint64_t bits = 0;
   if (space == MemorySpace::kShared) {
-    if (address + count <= warp.shared_bytes) std::memcpy(&bits, warp.shared + address, count);
+    const SharedPlace place = FindShared(*warp.block, address);
+    if (place.block != nullptr && place.offset + count <= warp.shared_bytes) {
+      std::memcpy(&bits, place.block->memory + place.offset, count);
+    }
   } else if (space == MemorySpace::kGlobal) {
     const GlobalMemory& memory = *warp.worker->launch->memory;
     if (memory.Contains(address, count)) std::memcpy(&bits, memory.Host(address), count);

@@ -10,10 +10,13 @@
 
 namespace cupel::emu {
 
+/// The cell of an address in the shared memory of another block of the cluster.
+Cell* SiblingCell(const WarpShadow& ws, uint64_t address);
 /// The cell to write for an even address that the op has checked; null if it is not followed.
 inline Cell* CellForStore(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {
   switch (space) {
     case MemorySpace::kShared:
+      if (address >> kRankShift != 0) return SiblingCell(ws, address);
       return ws.shared + address / 2;
     case MemorySpace::kLocal:
       if (ws.local == nullptr) return nullptr;

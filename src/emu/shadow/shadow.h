@@ -24,6 +24,7 @@
 
 namespace cupel::emu {
 
+struct BlockState;
 struct Kernel;
 
 /// One granule of a register for all lanes. A word's slot has two, a doubleword's four.
@@ -108,7 +109,8 @@ struct WarpShadow {
   uint32_t* taints = nullptr;      // of predicates: lanes whose value exact arithmetic may change
   ShadowResult* result = nullptr;  // scratch
   Cell* shared = nullptr;          // of the block
-  Cell* local = nullptr;           // as Warp::local; null: too large to follow
+  BlockState* block = nullptr;
+  Cell* local = nullptr;  // as Warp::local; null: too large to follow
   ShadowMemory* memory = nullptr;
   std::shared_ptr<CallShadows> calls;  // made by the first call
   uint32_t reset = 0, branch = 0;      // lanes whose further results are all flagged

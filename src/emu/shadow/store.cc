@@ -73,7 +73,7 @@ Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
 /// Whether an input's float that is stored unchanged needs a cell that identifies it as a float. It
 /// does if the kernel loads integers.
 bool KeepsInputs(const WarpShadow& ws, MemorySpace space) {
-  if (space == MemorySpace::kShared) return ws.code->shared_integers;
+  if (IsShared(space)) return ws.code->shared_integers;
   if (space == MemorySpace::kLocal) return ws.code->local_integers;
   const bool elsewhere = ws.code->shared_integers || ws.code->local_integers;
   return ws.code->global_integers || (space == MemorySpace::kGeneric && elsewhere);

@@ -9,6 +9,7 @@
 
 #include "emu/check/report.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/kernel.h"
 #include "emu/core/op.h"
 #include "emu/core/op_flags.h"
@@ -149,9 +150,20 @@ class LoopScanner {
         scan.fingerprint = (scan.fingerprint ^ part) * 0x9e3779b97f4a7c15u;
       }
     }
-    if (scan.loops.empty()) return {};
+    if (scan.loops.empty() && !OnlyBarriers()) return {};
     scan.found = polls ? StallState::kPolls : StallState::kWaits;
     return scan;
+  }
+
+  /// True if all lanes wait at barriers, which only another block of the cluster can open.
+  bool OnlyBarriers() const {
+    return block_.cluster->several() &&
+           std::all_of(block_.warps.begin(), block_.warps.end(), [](const Warp& warp) {
+             return warp.active == 0 &&
+                    std::all_of(
+                        warp.other.begin(), warp.other.begin() + warp.others,
+                        [](const Group& group) { return group.state == GroupState::kBarrier; });
+           });
   }
 
   bool CopiesUnderWay() const { return block_.async && block_.async->HasCopies(); }
@@ -277,6 +289,8 @@ class LoopScanner {
       next = warp.active == kFullMask ? op->full(warp, op) : op->masked(warp, op);
     }
     exited_ |= warp.live != live;
+    // Other blocks of the cluster may wait for threads that exit.
+    changed_ |= exited_ && block_.cluster->several();
     changed_ |=
         block_.live_threads == 0 || (block_.async && block_.async->deliveries() != expected);
     for (const Touched& touched : touched_) {

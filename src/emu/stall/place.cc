@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "emu/check/report.h"
+#include "emu/core/cluster.h"
 #include "emu/core/kernel.h"
 #include "emu/core/op.h"
 #include "emu/core/spaces.h"
@@ -18,13 +19,17 @@
 namespace cupel::emu {
 Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes) {
   space = SpaceOfAddress(space, &address);
-  Place place{space, address, nullptr, bytes};
+  Place place{space, address, nullptr, nullptr, bytes};
   const auto within = [&](uint64_t size) {
     return bytes <= size && place.address <= size - bytes && place.address % bytes == 0;
   };
   switch (place.space) {
     case MemorySpace::kShared:
-      if (within(warp.shared_bytes)) place.host = warp.shared + place.address;
+      if (const SharedPlace shared = FindShared(*warp.block, address); shared.block != nullptr) {
+        if (shared.block != warp.block) place.block = shared.block;
+        place.address = shared.offset;
+        if (within(warp.shared_bytes)) place.host = shared.block->memory + place.address;
+      }
       break;
     case MemorySpace::kLocal:
       if (within(warp.local_bytes)) place.host = LocalByte(warp, lane, place.address);
@@ -45,6 +50,9 @@ std::string Place::Describe(const Warp& warp) const {
   const char* name = space == MemorySpace::kShared  ? "shared memory"
                      : space == MemorySpace::kLocal ? "local memory"
                                                     : "parameters";
+  if (block != nullptr) {
+    return fmt::format("shared memory of block {} + {} bytes", Text(block->index), address);
+  }
   return fmt::format("{} + {} bytes", name, address);
 }
 

@@ -17,8 +17,9 @@ namespace cupel::emu {
 /// A memory location that a loop reads.
 struct Place {
   MemorySpace space = MemorySpace::kGlobal;
-  uint64_t address = 0;             // in its space
-  const std::byte* host = nullptr;  // null if the address is invalid
+  uint64_t address = 0;               // in its space
+  const std::byte* host = nullptr;    // null if the address is invalid
+  const BlockState* block = nullptr;  // whose shared memory it is, if not the warp's own block
   uint32_t bytes = 0;
   std::string Describe(const Warp& warp) const;  // "buffer 1 + 128 bytes"
 };

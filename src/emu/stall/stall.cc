@@ -143,6 +143,9 @@ StallOutcome StallWatch::Sum(std::span<BlockState* const> blocks, int64_t now, b
     next_ = now + interval_;
     return StallOutcome::kOpen;
   }
+  const bool any_loop = std::any_of(scans_.begin(), scans_.end(),
+                                    [](const LoopScan& scan) { return !scan.loops.empty(); });
+  if (!any_loop) return StallOutcome::kOpen;  // a deadlock, which the scheduler reports
   if (!polls) return StallOutcome::kNever;
   // Changes between two checks are visible in the memory contents.
   const ContentsHash contents = HashMemory(*launch_->memory, blocks);

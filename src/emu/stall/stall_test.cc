@@ -16,17 +16,6 @@
 namespace cupel::emu {
 namespace {
 
-/// The line of spins.cu that is marked "WAITS name".
-int Marked(const std::string& name) {
-  std::istringstream text(TestData("spins.cu"));
-  std::string line;
-  for (int number = 1; std::getline(text, line); ++number) {
-    if (line.ends_with("// WAITS " + name)) return number;
-  }
-  ADD_FAILURE() << name << " is not marked";
-  return 0;
-}
-
 class StallTest : public testing::Test {
  protected:
   uint64_t Zeros(size_t count) { return emu.Buffer(std::vector<int>(count)); }
@@ -48,7 +37,7 @@ class StallTest : public testing::Test {
     EXPECT_EQ(finding.code, code) << Summary(outcome);
     EXPECT_EQ(finding.severity, records::Severity::kError);
     EXPECT_EQ(finding.file, "spins.cu");
-    EXPECT_EQ(finding.line, Marked(name)) << Summary(outcome);
+    EXPECT_EQ(finding.line, MarkedLine("spins.cu", name)) << Summary(outcome);
     EXPECT_LT(outcome.counters.warp_instructions, 100'000'000u);
     RecordProperty("message", finding.message);
   }

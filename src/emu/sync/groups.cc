@@ -13,6 +13,7 @@
 #include "emu/core/worker.h"
 #include "emu/sync/async.h"
 #include "emu/sync/barriers.h"
+#include "emu/sync/cluster_barrier.h"
 
 namespace cupel::emu {
 namespace {
@@ -101,6 +102,7 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
     return nullptr;
   }
   RecheckBarriers(*warp.block, warp);
+  LeaveCluster(warp, mask);
   if (warp.stop == Stop::kFault) return nullptr;
   if (warp.active != 0) {
     warp.pc = next;
