@@ -1,8 +1,9 @@
-// Layout of the 128 bytes, little-endian: magic (8), zero (8), checksum of what follows (8),
-// address (8), strides (4 × 8), dims - 1 (5 × 4), box - 1 (5), element strides (5), corners (6 ×
-// 2), channels (2), pixels (2), type, rank, im2col, interleave, swizzle, L2 promotion, fill (7),
-// zeros. CUTLASS clears bit 21 of the second word, to avoid a fault of some drivers, so it has no
-// meaning. SPDX-License-Identifier: Apache-2.0
+// Layout of the 128 bytes, little-endian:
+// - magic (8), zero (8), checksum of what follows (8), address (8), strides (4 × 8)
+// - dims - 1 (5 × 4), box - 1 (5), element strides (5), corners (6 × 2), channels (2), pixels (2)
+// - type, rank, im2col, interleave, swizzle, L2 promotion, fill (7), zeros
+// The second word has no meaning: CUTLASS clears a bit of it, to avoid a fault of some drivers.
+// SPDX-License-Identifier: Apache-2.0
 #include "plan/tensor_map.h"
 
 #include <algorithm>
