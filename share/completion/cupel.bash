@@ -61,7 +61,7 @@ _cupel_value() {
     'extract -o' | 'stream -o' | 'translate -o' | 'review calibrate -o' | 'extract --output' | 'stream --output' | 'translate --output') kind='file' ;;
     *' --task') kind='task' ;;
     *' --python' | *' --json' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
-    *' --arch') kind='words' choices='sm_80 sm_90 sm_90a sm_100' ;;
+    *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
     *' --flag' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
     *' --settings') kind='words' choices='single multi heldout all' ;;

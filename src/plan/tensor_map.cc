@@ -1,6 +1,8 @@
-// Layout of the 128 bytes, little-endian: magic (8), checksum of what follows (8), address (8),
-// strides (4 × 8), dims - 1 (5 × 4), box - 1 (5), element strides (5), corners (6 × 2), channels
-// (2), pixels (2), type, rank, im2col, interleave, swizzle, L2 promotion, fill (7), zeros.
+// Layout of the 128 bytes, little-endian:
+// - magic (8), zero (8), checksum of what follows (8), address (8), strides (4 × 8)
+// - dims - 1 (5 × 4), box - 1 (5), element strides (5), corners (6 × 2), channels (2), pixels (2)
+// - type, rank, im2col, interleave, swizzle, L2 promotion, fill (7), zeros
+// The second word has no meaning: CUTLASS clears a bit of it, to avoid a fault of some drivers.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tensor_map.h"
 
@@ -12,7 +14,7 @@ namespace cupel::plan {
 namespace {
 
 constexpr uint64_t kMagic = 0x70616d6c65707563;  // "cupelmap"
-constexpr size_t kChecked = 16;                  // where the checked bytes begin
+constexpr size_t kChecksum = 16, kChecked = 24;  // positions
 
 uint64_t Checksum(std::span<const std::byte> bytes) {  // FNV-1a
   uint64_t hash = 0xcbf29ce484222325;
@@ -237,16 +239,18 @@ std::array<std::byte, kTensorMapBytes> EncodeTensorMap(const TensorMap& map, uin
   Fields(Cursor(bytes.data() + kChecked), map, address);
   const uint64_t checksum = Checksum(std::span(bytes).subspan(kChecked));
   std::memcpy(bytes.data(), &kMagic, sizeof kMagic);
-  std::memcpy(bytes.data() + sizeof kMagic, &checksum, sizeof checksum);
+  std::memcpy(bytes.data() + kChecksum, &checksum, sizeof checksum);
   return bytes;
 }
 
 std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes) {
   if (bytes.size() < kTensorMapBytes) return std::nullopt;
-  std::array<uint64_t, 2> head{};
-  std::memcpy(head.data(), bytes.data(), sizeof head);
-  if (head[0] != kMagic) return std::nullopt;
-  if (head[1] != Checksum(bytes.subspan(kChecked, kTensorMapBytes - kChecked))) return std::nullopt;
+  uint64_t magic = 0, checksum = 0;
+  std::memcpy(&magic, bytes.data(), sizeof magic);
+  std::memcpy(&checksum, bytes.data() + kChecksum, sizeof checksum);
+  if (magic != kMagic) return std::nullopt;
+  if (checksum != Checksum(bytes.subspan(kChecked, kTensorMapBytes - kChecked)))
+    return std::nullopt;
   EncodedTensorMap encoded;
   Fields(Cursor(bytes.data() + kChecked), encoded.map, encoded.address);
   Normalise(&encoded.map);

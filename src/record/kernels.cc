@@ -2,9 +2,9 @@
 #include "record/kernels.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
-#include <string_view>
+
+#include "record/read_mask.h"
 
 namespace cupel::record {
 namespace {
@@ -16,50 +16,6 @@ int Product(const std::vector<int>& dims) {
   for (const int dim : dims) product = std::min<int64_t>(product * std::max(dim, 0), INT32_MAX);
   return static_cast<int>(product);
 }
-
-int VectorWidth(const ptx::Instr& instr) {
-  if (instr.Has(ptx::Modifier::kV2)) return 2;
-  if (instr.Has(ptx::Modifier::kV4)) return 4;
-  if (instr.Has(ptx::Modifier::kV8)) return 8;
-  return 1;
-}
-
-class MaskBuilder {
- public:
-  explicit MaskBuilder(const ptx::Function& function) : mask_(function.param_bytes, '\0') {
-    for (const ptx::Param& param : function.params) params_[param.name] = &param;
-    for (const ptx::Instr& instr : function.body) {
-      for (const ptx::Operand& operand : instr.operands) Visit(instr, operand);
-    }
-  }
-  std::string Take() { return std::move(mask_); }
-
- private:
-  void Mark(uint64_t from, uint64_t bytes) {
-    for (uint64_t i = from; i < from + bytes && i < mask_.size(); ++i) mask_[i] = 1;
-  }
-
-  void Visit(const ptx::Instr& instr, const ptx::Operand& operand) {
-    for (const ptx::Operand& element : operand.elements) Visit(instr, element);
-    const auto it = params_.find(operand.symbol);
-    if (operand.symbol.empty() || it == params_.end()) return;
-    const ptx::Param& param = *it->second;
-    const auto types = instr.Types();
-    const bool direct = instr.op == ptx::Opcode::kLd &&
-                        operand.kind == ptx::OperandKind::kAddress && operand.reg < 0 &&
-                        operand.offset >= 0 && !types.empty();
-    if (direct) {
-      const auto bytes = static_cast<uint64_t>(ptx::SizeOf(types.back())) *
-                         static_cast<uint64_t>(VectorWidth(instr));
-      Mark(param.offset + static_cast<uint64_t>(operand.offset), bytes);
-    } else {
-      Mark(param.offset, param.bytes);  // its address is taken, so any byte may be read
-    }
-  }
-
-  std::string mask_;
-  std::map<std::string_view, const ptx::Param*> params_;
-};
 
 int StaticShared(const ptx::Module& module, const ptx::Function& function) {
   uint64_t bytes = 0;
@@ -96,7 +52,7 @@ std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& ima
     for (const ptx::Param& param : function.params) {
       kernel.params.push_back({param.offset, param.bytes});
     }
-    kernel.read_mask = MaskBuilder(function).Take();
+    kernel.read_mask = ReadMask(function);
     kernel.waits_for_launch = callee_waits || WaitsForLaunch(function);
     kernel.max_threads = Product(function.req_ntid.empty() ? function.max_ntid : function.req_ntid);
     for (size_t i = 0; i < 3; ++i) {

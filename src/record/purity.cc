@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,15 @@
 namespace cupel::record {
 namespace {
 
+/// `line` without the middle of a long text with which `other` begins too: names of templates.
+std::string Brief(std::string_view line, std::string_view other) {
+  constexpr size_t kKept = 80;
+  const auto differs = std::mismatch(line.begin(), line.end(), other.begin(), other.end()).first;
+  const size_t word = line.substr(0, static_cast<size_t>(differs - line.begin())).rfind(' ');
+  if (word == std::string_view::npos || word < 2 * kKept) return std::string(line);
+  return fmt::format("{} …{}", line.substr(0, kKept), line.substr(word));
+}
+
 /// Describes the first difference, for messages.
 std::string Difference(const plan::Plan& before, const plan::Plan& after) {
   const std::string old_text = plan::Describe(before), new_text = plan::Describe(after);
@@ -28,7 +38,7 @@ std::string Difference(const plan::Plan& before, const plan::Plan& after) {
   for (size_t i = 0; i < std::max(old_lines.size(), new_lines.size()); ++i) {
     const std::string_view was = i < old_lines.size() ? old_lines[i] : "nothing";
     const std::string_view is = i < new_lines.size() ? new_lines[i] : "nothing";
-    if (was != is) return fmt::format("\"{}\" became \"{}\"", was, is);
+    if (was != is) return fmt::format("\"{}\" became \"{}\"", Brief(was, is), Brief(is, was));
   }
   for (size_t i = 0; i < before.nodes.size(); ++i) {
     if (before.nodes[i] == after.nodes[i]) continue;
@@ -73,13 +83,15 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
       reference_seed = seed;
     } else if (call.plan != result.plan) {
       // Repeat both calls with their addresses. If each plan comes out again, the addresses
-      // determine it and not the history.
+      // determine it and not the history. In this order, plans that alternate with the state of
+      // the heap do not come out again.
       const Random around = surroundings;
-      const auto again = [&](uint64_t addresses) {
+      const auto again = [&](uint64_t addresses, const plan::Plan& plan) {
         Random same = around;
-        return record(addresses, same).plan;
+        return record(addresses, same).plan == plan;
       };
-      const bool by_address = again(reference_seed) == result.plan && again(seed) == call.plan;
+      const bool by_address = again(reference_seed, result.plan) && again(seed, call.plan) &&
+                              again(seed, call.plan) && again(reference_seed, result.plan);
       const std::string difference = Difference(result.plan, call.plan);
       Refuse("impure",
              by_address ? fmt::format("the plan depends on device addresses: {}", difference)

@@ -6,6 +6,7 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cublas_v2.h>
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -15,6 +16,7 @@
 
 #include <cub/cub.cuh>
 #include <cuda/barrier>
+#include <cuda/ptx>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -77,6 +79,29 @@ std::tuple<torch::Tensor, torch::Tensor> views(torch::Tensor x, std::vector<int6
   return {flag ? torch::ones({1}, kinds).to(torch::kFloat32) : y, torch::full({2}, 1.0, kinds)};
 }
 
+__global__ void __cluster_dims__(2, 1, 1) Mapped(const __grid_constant__ CUtensorMap map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+void TensorMaps(float* out) {
+  CUtensorMap map;
+  const cuuint64_t dims[] = {8, 8, 8}, strides[] = {32, 256};
+  const cuuint32_t box[] = {8, 8, 8}, steps[] = {1, 1, 1};
+  const int corner[] = {0};
+  const auto finish = [](CUresult error) { TORCH_CHECK(error == CUDA_SUCCESS, "no tensor map"); };
+  finish(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, out, dims, strides, box,
+                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  finish(cuTensorMapEncodeIm2col(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, out, dims, strides,
+                                 corner, corner, 8, 8, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  void* entry = nullptr;
+  C10_CUDA_CHECK(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &entry, cudaEnableDefault));
+  C10_CUDA_CHECK(cudaFuncSetAttribute(Mapped, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  Mapped<<<2, 32>>>(map);
+}
+
 std::vector<torch::Tensor> forward(torch::Tensor x, c10::optional<torch::Tensor> other, int64_t n) {
   const at::cuda::CUDAGuard guard(x.device());
   auto y = torch::empty_like(x), z = torch::empty({n, x.size(0)}, x.options());
@@ -104,6 +129,7 @@ std::vector<torch::Tensor> forward(torch::Tensor x, c10::optional<torch::Tensor>
   config.stream = stream;
   float* out = z.data_ptr<float>();
   C10_CUDA_CHECK(cudaLaunchKernelEx(&config, Cooperative, out));
+  TensorMaps(out);
   void* parameters[] = {&out};
   C10_CUDA_CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(&Cooperative),
                                              dim3(at::cuda::getCurrentDeviceProperties()->multiProcessorCount),

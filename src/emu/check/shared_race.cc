@@ -87,6 +87,11 @@ bool SharedChecker::Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clo
   return true;
 }
 
+void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
+  ClearPending(offset, bytes);
+  std::fill_n(reads_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, 0);
+}
+
 void SharedChecker::ClearPending(uint32_t offset, uint32_t bytes) {
   std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, kInitialised);
 }

@@ -38,6 +38,8 @@ class SharedChecker {
   /// after `clock` of the thread that issued it. Returns false if a thread read the bytes before.
   bool Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clock, uint32_t offset,
             uint32_t bytes);
+  /// The bytes have been written, and all later accesses are ordered after that write.
+  void MakeWritten(uint32_t offset, uint32_t bytes);
   /// The pending copies to these bytes are complete.
   void ClearPending(uint32_t offset, uint32_t bytes);
 

@@ -110,6 +110,15 @@ struct Return {
 
 using Function = std::function<void(const Args&, const Return&)>;
 
+cudaError_t FindDriverFunction(const char* name, void** function) {
+  cudaDriverEntryPointQueryResult status{};
+#if CUDART_VERSION >= 12050
+  return cudaGetDriverEntryPointByVersion(name, function, 12000, cudaEnableDefault, &status);
+#else
+  return cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &status);
+#endif
+}
+
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
 /// A map of an n x 4 tensor of floats with boxes of 8 x 4, or `box` x 4.
@@ -448,10 +457,9 @@ std::map<std::string, Function> Functions() {
   };
   f["map_by_runtime"] = [](const Args& a, const Return& r) {
     void* encode = nullptr;
-    cudaDriverEntryPointQueryResult status{};
-    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault,
-                                     &status);
-    if (status != cudaDriverEntryPointSuccess) throw std::runtime_error("no entry point");
+    if (FindDriverFunction("cuTensorMapEncodeTiled", &encode) != cudaSuccess) {
+      throw std::runtime_error("no entry point");
+    }
     LaunchByMap(reinterpret_cast<EncodeTiled>(encode), a, r);
   };
   f["map_by_name"] = [](const Args& a, const Return& r) {
@@ -490,7 +498,7 @@ std::map<std::string, Function> Functions() {
   };
   f["unknown_driver_function"] = Honest([](const Args&) {
     void* function = nullptr;
-    cudaGetDriverEntryPointByVersion("cuMemCreate", &function, 12000, cudaEnableDefault, nullptr);
+    FindDriverFunction("cuMemCreate", &function);
   });
   f["cluster_of_four"] = [](const Args& a, const Return& r) { Cluster(a, r, 4); };
   f["cluster_of_sixteen"] = [](const Args& a, const Return& r) { Cluster(a, r, 16); };
@@ -516,7 +524,7 @@ std::map<std::string, Function> Functions() {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(132);
     config.blockDim = dim3(1024);
-    config.dynamicSmemBytes = 40000;
+    config.dynamicSmemBytes = 200000;
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim.x = 4;
