@@ -55,7 +55,7 @@ bool IsFastMath(const std::string& flag) { return flag.find("use_fast_math") != 
 /// Keeps the answer's flags that candidates may have. Like PyTorch, cupel compiles an answer
 /// without fast math unless the answer asks for it.
 void KeepFlags(const std::vector<std::string>& flags, CandidateFile& file) {
-  for (const std::string& flag : flags) {
+  for (const std::string& flag : build::JoinFlags(flags).value_or(flags)) {
     if (build::CandidateFlags({flag})) {
       file.flags.push_back(flag);
     } else {

@@ -76,6 +76,8 @@ Result<build::Options> CompilerOptions(const Common& common, const Compile& comp
   options.flags = compile.flags;
   options.allow_weak_sandbox = compile.allow_weak_sandbox;
   options.stop = common.stop;
+  // A kernel of CUTLASS's or FlashAttention's templates takes minutes.
+  if (!compile.include_roots.empty()) options.deadline = std::chrono::minutes(5);
   // The compiler runs in its own folder, so paths must be absolute.
   for (const auto& root : compile.include_roots) {
     options.include_roots.push_back(std::filesystem::absolute(root));

@@ -169,7 +169,9 @@ constexpr auto kAllowed = std::to_array<string_view>(
      "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock",
      "pthread_key_create", "pthread_getspecific", "pthread_setspecific", "pthread_cond_broadcast",
      "pthread_cond_signal", "pthread_cond_wait", "__tls_get_addr", "__isoc23_strtol",
-     "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull"});
+     "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull",
+     // the compiler's arithmetic on 128 bits
+     "__udivti3", "__umodti3", "__divti3", "__modti3"});
 /// Weak symbols that the compiler and the C++ library declare.
 constexpr auto kWeak = std::to_array<string_view>({"__gmon_start__", "__pthread_key_create"});
 constexpr auto kWeakPrefixes = std::to_array<string_view>({"_ITM_", "__cxa_", "_Unwind_"});

@@ -94,7 +94,8 @@ TEST(Audit, AcceptsHonestHostCode) {
   const Audit audit = AuditObject(
       Plain({"cudaMalloc", "__cudaRegisterFatBinary", "cublasSgemm_v2", "cupel_rt_alloc", "memcpy",
              "_Znwm", "_ZNSt6vectorIfSaIfEE9push_backEOf", "__cxa_guard_acquire", "printf", "sqrtf",
-             "ceil", "__assert_fail", "exit", "__snprintf_chk", "strtoll", "_Unwind_Resume"}));
+             "ceil", "__assert_fail", "exit", "__snprintf_chk", "strtoll", "_Unwind_Resume",
+             "cuTensorMapEncodeTiled", "cuGetErrorName", "__udivti3"}));
   EXPECT_FALSE(audit.objection);
   EXPECT_THAT(audit.notes, IsEmpty());
 }

@@ -132,7 +132,7 @@ class Answer(extract_follow.Follower):
         if not self.used:
             raise Refused(forward, "forward calls no function from load_inline")
         extensions = list({id(f.extension): f.extension for f in self.used}.values())
-        flags = sorted({f for e in extensions for f in e.flags})
+        flags = [f for e in extensions for f in e.flags]  # in order: a flag and its value may be two words
         text = extract_text.file_of(self.request.get("file", "an answer"),
                                     [(a["name"], a["type"]) for a in self.task_arguments],
                                     self.emitted, result, extensions, self.comments(flags))

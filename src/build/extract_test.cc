@@ -19,7 +19,7 @@ constexpr char kModule[] =
     "cpp = 'torch::Tensor f(torch::Tensor x, torch::Tensor w, int n);'\n"
     "cuda = 'torch::Tensor f(torch::Tensor x, torch::Tensor w, int n) { return x; }'\n"
     "m = load_inline(name='m', cpp_sources=cpp, cuda_sources=cuda, functions=['f'],\n"
-    "                extra_cuda_cflags=['-O3'])\n";
+    "                extra_cuda_cflags=['-Xptxas', '-v', '-O3'])\n";
 
 /// An answer with these bodies of __init__ and forward, after `before`.
 std::string Answer(const std::string& init, const std::string& forward,
@@ -87,7 +87,7 @@ TEST(Extract, MatchesParameterByPosition) {
   EXPECT_TRUE(Has(extraction.source, "f(x, linear_weight, 1)"));
   ASSERT_EQ(extraction.notes.size(), 1u);
   EXPECT_TRUE(Has(extraction.notes[0], "based on its position"));
-  EXPECT_EQ(extraction.flags, std::vector<std::string>{"-O3"});
+  EXPECT_EQ(extraction.flags, (std::vector<std::string>{"-Xptxas", "-v", "-O3"}));
 }
 
 TEST(Extract, DeclaresSizesUsedAsConstants) {

@@ -152,8 +152,9 @@ constexpr std::array kPaired = {"-maxrregcount",
                                 "-t",
                                 "--threads"};
 
-/// Joins a flag and its value if they are separate words.
-Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
+}  // namespace
+
+Result<std::vector<std::string>> JoinFlags(const std::vector<std::string>& flags) {
   std::vector<std::string> joined;
   for (size_t i = 0; i < flags.size(); ++i) {
     const std::string& flag = flags[i];
@@ -170,10 +171,8 @@ Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
   return joined;
 }
 
-}  // namespace
-
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra) {
-  TRY_ASSIGN(std::vector<std::string> asked, Joined(extra));
+  TRY_ASSIGN(std::vector<std::string> asked, JoinFlags(extra));
   bool optimization = true, fast_math = true, standard = true;
   for (const std::string& flag : asked) {
     if (!IsAllowed(flag)) {

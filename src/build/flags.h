@@ -17,6 +17,9 @@ namespace cupel::build {
 /// become one word.
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra);
 
+/// Joins a flag and its value if they are separate words. Returns an Error if a value is missing.
+Result<std::vector<std::string>> JoinFlags(const std::vector<std::string>& flags);
+
 /// True if a flag that CandidateFlags ignores (-gencode, -arch) names `arch`, for example "sm_90a".
 bool NamesArch(const std::vector<std::string>& extra, std::string_view arch);
 
