@@ -48,4 +48,20 @@ void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   }
 }
 
+void NoteRelease(Warp& warp) {
+  BlockClocks& clocks = warp.block->checker->clocks();
+  clocks.Fence(warp.index, true);
+  clocks.Publish(warp.index);
+  if (!warp.watching) return;
+  const GlobalChecker& checker = *CheckerOf(*warp.worker->launch->memory);
+  OrderOf(*warp.block).Publish(checker.Serial(warp.block->number), clocks.of(warp.index));
+}
+
+void NoteAcquire(Warp& warp) {
+  warp.block->checker->clocks().Acquire(warp.index);
+  if (!warp.watching) return;
+  const GlobalChecker& checker = *CheckerOf(*warp.worker->launch->memory);
+  OrderOf(*warp.block).Acquire(checker.Serial(warp.block->number));
+}
+
 }  // namespace cupel::emu

@@ -22,6 +22,10 @@ void NoteProxyFence(Warp& warp);
 /// An atomic or volatile access: publishes fenced writes, acquires published ones.
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global);
 
+/// The warp's events are ordered before those of blocks of its cluster that acquire later.
+void NoteRelease(Warp& warp);
+void NoteAcquire(Warp& warp);
+
 /// Reports a shuffle whose mask excludes executing lanes, or whose lanes `wrong` read absent lanes.
 void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong);
 

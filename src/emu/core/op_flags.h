@@ -23,6 +23,7 @@ inline constexpr uint32_t kMbarrierGeneric = 1;       // its address is generic
 inline constexpr uint32_t kMbarrierDrop = 2;          // arrive_drop
 inline constexpr uint32_t kMbarrierComplete = 4;      // complete_tx
 inline constexpr uint32_t kMbarrierParity = 8;        // waits by parity
+inline constexpr uint32_t kMbarrierBlockScope = 64;   // .cta
 inline constexpr uint32_t kMbarrierRelaxed = 32;      // neither releases nor acquires
 inline constexpr uint32_t kMbarrierNoIncrement = 16;  // cp.async.mbarrier.arrive.noinc
 

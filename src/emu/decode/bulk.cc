@@ -154,7 +154,7 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
   for (const size_t i : {kBulkTo, kBulkFrom}) {
     const bool is_shared = i == kBulkTo ? shape->to_shared : shape->from_shared;
     const bool is_map = shape->is_tensor && !is_shared;
-    slots[i] = SumSlot(*operands[i], is_shared ? MemorySpace::kShared
+    slots[i] = SumSlot(*operands[i], is_shared ? MemorySpace::kSharedCluster
                                      : is_map  ? MemorySpace::kGeneric
                                                : MemorySpace::kGlobal);
     if (!is_map) continue;
@@ -168,7 +168,8 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
   }
   size_t next = 2;
   if (!shape->is_tensor) slots[kBulkBytes] = Read(*operands[next++], SlotKind::kWord, Type::kU32);
-  if (shape->to_shared) slots[kBulkBarrier] = SumSlot(*operands[next++], MemorySpace::kShared);
+  if (shape->to_shared)
+    slots[kBulkBarrier] = SumSlot(*operands[next++], MemorySpace::kSharedCluster);
   if (has_offsets) {
     const std::vector<Operand>& offsets = operands[next++]->elements;
     if (offsets.size() + 2 != shape->rank) return Fail(instr.Mnemonic() + " with these operands");
@@ -187,6 +188,42 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
   op.aux = access.Pack();
   op.count = code_->hints++;
   SetList({slots.begin(), slots.end()});
+  return !failed_;
+}
+
+/// st.async….mbarrier::complete_tx::bytes[.vec].type [to], value, [barrier], and red.async….op.type
+bool Decoder::EmitStoreAsync(const Instr& instr) {
+  const ptx::Types types = instr.Types();
+  const bool is_known = types.size() == 1 && instr.operands.size() == 3 &&
+                        instr.Has(Modifier::kSharedCluster) &&
+                        instr.Has(Modifier::kMbarrierCompleteTxBytes);
+  const auto bytes = types.empty() ? 0 : static_cast<uint32_t>(ptx::SizeOf(types[0]));
+  if (!is_known || (bytes != 4 && bytes != 8)) return Fail(instr.Mnemonic());
+  BulkShape shape;
+  shape.to_shared = true;
+  if (instr.op == Opcode::kRed) {
+    const auto reduction = ReductionOf(instr);
+    const auto type = ReductionTypeOf(types[0]);
+    if (!reduction || !type) return Fail(instr.Mnemonic());
+    shape.reduction = *reduction;
+    shape.type = *type;
+  }
+  const Operand& value = instr.operands[1];
+  const bool is_vector = value.kind == OperandKind::kVector;
+  const SlotKind kind = bytes == 8 ? SlotKind::kDouble : SlotKind::kWord;
+  const int to = SumSlot(instr.operands[0], MemorySpace::kSharedCluster);
+  const int barrier = SumSlot(instr.operands[2], MemorySpace::kSharedCluster);
+  const size_t count = is_vector ? value.elements.size() : 1;
+  for (size_t i = 0; i < count; ++i) {
+    const int slot = Read(is_vector ? value.elements[i] : value, kind, types[0]);
+    Op& op = Emit(Micro::kStAsync);
+    op.src[0] = to;
+    op.src[1] = slot;
+    op.src[2] = barrier;
+    op.target = static_cast<int32_t>(i * bytes);
+    op.flops = shape.Pack();
+    op.aux = bytes;
+  }
   return !failed_;
 }
 

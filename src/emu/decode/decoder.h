@@ -204,6 +204,7 @@ class Decoder {
   // bulk.cc
   bool EmitBulk(const ptx::Instr& instr);
   bool EmitBulkCopy(const ptx::Instr& instr);
+  bool EmitStoreAsync(const ptx::Instr& instr);
   int SumSlot(const ptx::Operand& address, MemorySpace space);
 
   const ptx::Module& module_;

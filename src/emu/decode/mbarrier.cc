@@ -4,6 +4,7 @@
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
 #include "emu/core/op_flags.h"
+#include "emu/core/spaces.h"
 #include "emu/decode/decoder.h"
 #include "emu/isa/instructions.h"
 
@@ -16,6 +17,15 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
+namespace {
+
+uint32_t OrderFlags(const Instr& instr) {
+  return (instr.Has(Modifier::kRelaxed) ? kMbarrierRelaxed : 0) |
+         (instr.Has(Modifier::kCta) ? kMbarrierBlockScope : 0);
+}
+
+}  // namespace
+
 /// Gets the slot and the displacement of a barrier's address. Adds kMbarrierGeneric to `flags` if
 /// the address is generic.
 bool Decoder::BarrierAddress(const Instr& instr, size_t operand, int* slot, int32_t* displacement,
@@ -23,7 +33,7 @@ bool Decoder::BarrierAddress(const Instr& instr, size_t operand, int* slot, int3
   if (operand >= instr.operands.size()) return Fail(instr.Mnemonic());
   MemorySpace space = MemorySpace::kGeneric;
   if (!SpaceOf(instr, instr.operands[operand], &space)) return false;
-  if (space != MemorySpace::kShared && space != MemorySpace::kGeneric) {
+  if (!IsShared(space) && space != MemorySpace::kGeneric) {
     return Fail(instr.Mnemonic());
   }
   int64_t offset = 0;
@@ -38,7 +48,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
   const bool returns = instr.operands[0].kind != OperandKind::kAddress;
   const size_t at = returns ? 1 : 0;
   uint32_t flags = instr.Has(Modifier::kArriveDrop) ? kMbarrierDrop : 0;
-  if (instr.Has(Modifier::kRelaxed)) flags |= kMbarrierRelaxed;
+  flags |= OrderFlags(instr);
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, at, &base, &displacement, &flags)) return false;
@@ -66,7 +76,7 @@ bool Decoder::EmitMemoryBarrierArrive(const Instr& instr) {
 bool Decoder::EmitMemoryBarrierWait(const Instr& instr) {
   if (instr.operands.size() < 3) return Fail(instr.Mnemonic());
   uint32_t flags = instr.Has(Modifier::kParity) ? kMbarrierParity : 0;
-  if (instr.Has(Modifier::kRelaxed)) flags |= kMbarrierRelaxed;
+  flags |= OrderFlags(instr);
   int base = -1;
   int32_t displacement = 0;
   if (!BarrierAddress(instr, 1, &base, &displacement, &flags)) return false;

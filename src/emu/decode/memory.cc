@@ -174,6 +174,7 @@ int Decoder::AddressSlot(const Operand& operand, MemorySpace space, int64_t* dis
 }
 
 bool Decoder::EmitAccess(const Instr& instr) {
+  if (instr.Has(Modifier::kAsync)) return EmitStoreAsync(instr);
   if (!HasOnly(instr, {kCacheWords, kSpaceWords, kOrderWords, kVectorWords})) {
     return Fail(instr.Mnemonic());
   }
@@ -252,6 +253,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
 
 /// atom/red[.sem][.scope][.space].op[.level].type d, [a], b[, c]
 bool Decoder::EmitAtomic(const Instr& instr) {
+  if (instr.Has(Modifier::kAsync)) return EmitStoreAsync(instr);
   if (!HasOnly(instr, {kCacheWords, kSpaceWords, kOrderWords, kVectorWords, kAtomicWords})) {
     return Fail(instr.Mnemonic());
   }

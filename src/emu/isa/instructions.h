@@ -137,6 +137,7 @@ enum class ShadowRule : uint8_t {
   kAtomic,
   kCopy,
   kBulkCopy,
+  kStoreAsync,
   kRows,
   kFragment,
   kTranspose,

@@ -112,6 +112,22 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
   return base + address;
 }
 
+bool FindSharedBytes(Warp& warp, const Op* op, int lane, uint32_t address, uint64_t bytes,
+                     uint32_t alignment, bool store, SharedPlace* place) {
+  *place = FindShared(*warp.block, address);
+  const bool outside = place->block == nullptr || bytes > warp.shared_bytes ||
+                       place->offset > warp.shared_bytes - bytes;
+  const bool has_exited = !outside && place->block != warp.block && place->block->live_threads == 0;
+  if (!outside && !has_exited && place->offset % alignment == 0) return true;
+  const FaultKind kind = outside      ? FaultKind::kOutOfBounds
+                         : has_exited ? FaultKind::kExited
+                                      : FaultKind::kMisaligned;
+  const uint64_t shown = outside ? std::min<uint64_t>(bytes, UINT32_MAX) : alignment;
+  MemoryFault(warp, op, kind, MemorySpace::kShared, lane, address, static_cast<uint32_t>(shown),
+              store);
+  return false;
+}
+
 bool AddAddress(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                 uint32_t bytes, bool store, LaneAddresses& lanes) {
   const MemorySpace requested = space;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "emu/core/cluster.h"
 #include "emu/core/lane_addresses.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
@@ -28,5 +29,10 @@ const Op* AccessSlowly(Warp& warp, const Op* op);
 /// memory.
 std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                        uint32_t bytes, bool store);
+
+/// Finds `bytes` bytes of shared memory, of any block of the cluster, for one lane. Returns false
+/// after a finding.
+bool FindSharedBytes(Warp& warp, const Op* op, int lane, uint32_t address, uint64_t bytes,
+                     uint32_t alignment, bool store, SharedPlace* place);
 
 }  // namespace cupel::emu

@@ -14,6 +14,7 @@
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
 #include "emu/core/bulk.h"
+#include "emu/core/cluster.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
 #include "emu/core/launch_state.h"
@@ -41,17 +42,9 @@ uint64_t Double(const Warp& warp, const Op* op, size_t operand, int lane) {
   return At<const uint64_t>(warp, ListOf(warp, op)[operand])[lane];
 }
 
-/// The bytes of a bulk copy's shared side. Returns null after an error.
-std::byte* SharedRange(Warp& warp, const Op* op, int lane, uint32_t offset, uint64_t bytes,
-                       uint32_t alignment, bool store) {
-  const bool outside = bytes > warp.shared_bytes || offset > warp.shared_bytes - bytes;
-  if (outside || offset % alignment != 0) {
-    const uint64_t shown = outside ? std::min<uint64_t>(bytes, UINT32_MAX) : alignment;
-    MemoryFault(warp, op, outside ? FaultKind::kOutOfBounds : FaultKind::kMisaligned,
-                MemorySpace::kShared, lane, offset, static_cast<uint32_t>(shown), store);
-    return nullptr;
-  }
-  return warp.shared + offset;
+/// The blocks of the cluster that a multicast names, by rank.
+uint32_t Mask(const Warp& warp, const Op* op, int lane) {
+  return Word(warp, op, kBulkMask, lane) & 0xffffu;
 }
 
 /// Host address of bytes in global memory, or null after an error.
@@ -91,8 +84,13 @@ bool AddBytes(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCo
     const bool store = operand == kBulkTo;
     const bool is_shared = store ? shape.to_shared : shape.from_shared;
     if (is_shared) {
-      const uint32_t offset = Word(warp, op, operand, lane);
-      host[operand] = SharedRange(warp, op, lane, offset, bytes, kPieceBytes, store);
+      SharedPlace place;
+      if (!FindSharedBytes(warp, op, lane, Word(warp, op, operand, lane), bytes, kPieceBytes, store,
+                           &place)) {
+        return false;
+      }
+      (store ? copy->target : copy->source) = place.block;
+      host[operand] = place.block->memory + place.offset;
     } else {
       const uint64_t address = Double(warp, op, operand, lane);
       if (address % kPieceBytes != 0) {
@@ -183,24 +181,29 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
     Fault(warp, op, "illegal_instruction", problem, lane);
     return false;
   }
-  const uint32_t offset = Word(warp, op, of_shared, lane);
-  constexpr uint32_t kBoxAlignment = 128;
   const BoxSize size = SizeOf(map);
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;  // more than any GPU's shared memory
+  constexpr uint32_t kBoxAlignment = 128;
   // A store reads only elements that are inside the tensor.
   const uint64_t span = shape.to_shared || size.span > kMostBytes ? size.span : 0;
-  if (SharedRange(warp, op, lane, offset, span, kBoxAlignment, shape.to_shared) == nullptr) {
+  SharedPlace place;
+  if (!FindSharedBytes(warp, op, lane, Word(warp, op, of_shared, lane), span, kBoxAlignment,
+                       shape.to_shared, &place)) {
     return false;
   }
+  (shape.to_shared ? copy->target : copy->source) = place.block;
   copy->fill = FillOf(map);
   copy->type = ReductionTypeOf(map.type);
   copy->rounds_to_tf32 = shape.to_shared && RoundsToTf32(map);
   copy->flushes_subnormals = shape.to_shared && FlushesSubnormals(map);
-  for (const TensorPiece& piece : PiecesOf(*tensor, box, offset, !shape.to_shared)) {
+  for (const TensorPiece& piece : PiecesOf(*tensor, box, place.offset, !shape.to_shared)) {
     if (!piece.is_inside && !shape.to_shared) continue;  // not stored
-    std::byte* shared =
-        SharedRange(warp, op, lane, piece.shared, piece.bytes, 1, shape.to_shared);
-    if (shared == nullptr) return false;
+    if (uint64_t{piece.shared} + piece.bytes > warp.shared_bytes) {
+      MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, piece.shared,
+                  piece.bytes, shape.to_shared);
+      return false;
+    }
+    std::byte* shared = place.block->memory + piece.shared;
     std::byte* global = nullptr;
     if (piece.is_inside) {
       global = GlobalRange(warp, op, lane, piece.global, piece.bytes, !shape.to_shared);
@@ -221,16 +224,18 @@ void CountCopy(Warp& warp, const Op* op, const BulkCopy& copy) {
   }
 }
 
-/// The barrier that the copy reports to must have been initialised, for the asynchronous proxy.
-bool CheckBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) {
-  const MemoryBarrier* barrier = AsyncOf(warp).Find(offset);
+/// The barrier that a copy to `block` reports to must have been initialised there, for the
+/// asynchronous proxy.
+bool CheckBarrier(Warp& warp, const Op* op, int lane, BlockState& block, uint32_t offset) {
+  const MemoryBarrier* barrier = AsyncOf(block).Find(offset);
   if (barrier == nullptr) {
     Fault(warp, op, "invalid_barrier",
           "A bulk copy reports to an mbarrier that was not initialised.", lane);
     return false;
   }
-  if (warp.checking && !warp.block->checker->clocks().Proxied(barrier->init_thread / kLanes,
-                                                              barrier->init_clock, warp.index)) {
+  if (warp.checking && &block == warp.block &&
+      !block.checker->clocks().Proxied(barrier->init_thread / kLanes, barrier->init_clock,
+                                       warp.index)) {
     Warn(warp, op, "missing_proxy_fence",
          "The asynchronous proxy may not see that the mbarrier of this copy was initialised: a "
          "fence.mbarrier_init or fence.proxy.async is missing after mbarrier.init.",
@@ -239,9 +244,59 @@ bool CheckBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) {
   return true;
 }
 
+/// Issues a copy to shared memory, which reports to the barrier at `offset` of the same block.
+bool IssueTo(Warp& warp, const Op* op, BulkCopy copy, uint32_t offset) {
+  BlockState& block = *copy.target;
+  if (!CheckIssue(warp, copy) || !CheckBarrier(warp, op, copy.lane, block, offset)) return false;
+  MakePending(copy);
+  Delivery delivery;
+  delivery.barrier = offset;
+  delivery.copy = std::move(copy);
+  return AsyncOf(block).Expect(warp, std::move(delivery));
+}
+
+/// Issues a copy that reports to a barrier, with .multicast to several blocks: each gets the data
+/// at the same offset, and its own barrier is told.
+bool IssueReporting(Warp& warp, const Op* op, const BulkCopy& copy) {
+  SharedPlace barrier;
+  constexpr uint32_t kBarrierBytes = 8;
+  if (!FindSharedBytes(warp, op, copy.lane, Word(warp, op, kBulkBarrier, copy.lane), kBarrierBytes,
+                       kBarrierBytes, true, &barrier)) {
+    return false;
+  }
+  if (!Has(warp, op, kBulkMask) && barrier.block != copy.target) {
+    Fault(warp, op, "invalid_barrier",
+          "A bulk copy writes to the shared memory of one block and reports to an mbarrier of "
+          "another.",
+          copy.lane);
+    return false;
+  }
+  const size_t blocks = warp.block->cluster->blocks.size();
+  if (Has(warp, op, kBulkMask) && (Mask(warp, op, copy.lane) >> blocks) != 0) {
+    Fault(warp, op, "illegal_instruction",
+          fmt::format("The mask {:#x} of a multicast names blocks that the cluster of {} does not "
+                      "have.",
+                      Mask(warp, op, copy.lane), blocks),
+          copy.lane);
+    return false;
+  }
+  for (BulkCopy& one : TargetsOf(warp, op, copy)) {
+    if (one.target != warp.block && one.target->live_threads == 0) {
+      Fault(
+          warp, op, "exited_block",
+          fmt::format("A bulk copy writes to the shared memory of block {}, which has exited: the "
+                      "blocks of a cluster must wait for each other before they exit.",
+                      Text(one.target->index)),
+          copy.lane);
+      return false;
+    }
+    if (!IssueTo(warp, op, std::move(one), barrier.offset)) return false;
+  }
+  return true;
+}
+
 /// flops: a BulkShape; imm: a list of BulkOperand slots.
 const Op* IssueBulk(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     std::optional<BulkCopy> copy = BulkCopyOf(warp, op, lane);
@@ -249,17 +304,48 @@ const Op* IssueBulk(Warp& warp, const Op* op) {
     if (copy->runs.empty()) continue;
     warp.slice -= static_cast<int64_t>(BytesOf(*copy) / 256);  // longer than an instruction
     if (warp.counting) CountCopy(warp, op, *copy);
-    if (!CheckIssue(warp, *copy)) return nullptr;
-    if (!Has(warp, op, kBulkBarrier)) {
-      async.QueueOf(warp).PushBulk(std::move(*copy));
-      continue;
+    if (Has(warp, op, kBulkBarrier)) {
+      if (!IssueReporting(warp, op, *copy)) return nullptr;
+    } else {
+      if (!CheckIssue(warp, *copy)) return nullptr;
+      AsyncOf(warp).QueueOf(warp).PushBulk(std::move(*copy));
     }
-    Delivery delivery;
-    delivery.barrier = Word(warp, op, kBulkBarrier, lane);
-    if (!CheckBarrier(warp, op, lane, delivery.barrier)) return nullptr;
-    MakePending(*copy);
-    delivery.copy = std::move(*copy);
-    if (!async.Expect(warp, std::move(delivery))) return nullptr;
+  }
+  return op + 1;
+}
+
+/// st.async and red.async. src: shared::cluster address, value, barrier; flops: a BulkShape with
+/// the reduction; aux: the bytes of the value.
+const Op* StoreAsync(Warp& warp, const Op* op) {
+  const BulkShape shape = BulkShape::Unpack(op->flops);
+  const uint32_t bytes = op->aux;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    SharedPlace to, barrier;
+    const auto address =
+        At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->target);
+    if (!FindSharedBytes(warp, op, lane, address, bytes, bytes, true, &to) ||
+        !FindSharedBytes(warp, op, lane, At<const uint32_t>(warp, op->src[2])[lane], 8, 8, true,
+                         &barrier)) {
+      return nullptr;
+    }
+    if (to.block != barrier.block) {
+      return Fault(warp, op, "invalid_barrier",
+                   "An asynchronous store writes to the shared memory of one block and reports to "
+                   "an mbarrier of another.",
+                   lane);
+    }
+    BulkCopy copy;
+    copy.op = op;
+    copy.warp = &warp;
+    copy.lane = lane;
+    copy.target = to.block;
+    copy.reduction = shape.reduction;
+    copy.type = shape.type;
+    copy.fill = bytes == 8 ? At<const uint64_t>(warp, op->src[1])[lane]
+                           : At<const uint32_t>(warp, op->src[1])[lane] * 0x1'0000'0001u;
+    copy.runs.push_back({to.block->memory + to.offset, nullptr, bytes});
+    if (!IssueTo(warp, op, std::move(copy), barrier.offset)) return nullptr;
   }
   return op + 1;
 }
@@ -283,12 +369,24 @@ std::optional<BulkCopy> BulkCopyOf(Warp& warp, const Op* op, int lane) {
   copy.lane = lane;
   copy.reduction = shape.reduction;
   copy.type = shape.type;
-  if (shape.to_shared) copy.target = warp.block;
-  if (shape.from_shared) copy.source = warp.block;
   const bool fine = shape.is_tensor ? AddBox(warp, op, lane, shape, &copy)
                                     : AddBytes(warp, op, lane, shape, &copy);
   if (!fine) return std::nullopt;
   return copy;
+}
+
+std::vector<BulkCopy> TargetsOf(const Warp& warp, const Op* op, const BulkCopy& copy) {
+  if (!Has(warp, op, kBulkMask)) return {copy};
+  std::vector<BulkCopy> copies;
+  const auto& blocks = warp.block->cluster->blocks;
+  for (uint32_t rest = Mask(warp, op, copy.lane); rest != 0; rest &= rest - 1) {
+    const auto rank = static_cast<size_t>(__builtin_ctz(rest));
+    if (rank >= blocks.size()) break;
+    BulkCopy& one = copies.emplace_back(copy);
+    one.target = blocks[rank].get();
+    for (CopyRun& run : one.runs) run.to = one.target->memory + (run.to - copy.target->memory);
+  }
+  return copies;
 }
 
 void RegisterBulkCopies(HandlerTable& table) {
@@ -298,6 +396,7 @@ void RegisterBulkCopies(HandlerTable& table) {
     table.Add(key, entry);
   };
   add("@bulk", &IssueBulk);
+  add("@st.async", &StoreAsync);
   add("@bulk.commit", &CommitBulk);
   add("@bulk.wait", &WaitBulk);
 }

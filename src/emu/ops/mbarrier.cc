@@ -15,6 +15,7 @@
 #include "emu/check/shared_race.h"
 #include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
 #include "emu/core/memory.h"
@@ -31,35 +32,36 @@ namespace cupel::emu {
 namespace {
 
 constexpr uint64_t kPhaseShift = 32;
+constexpr uint32_t kBarrierBytes = 8;
 
-/// The address of operand `source` in a lane, within shared memory. Returns false after an error.
-bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bool generic,
-                  int lane, uint32_t bytes, uint32_t* offset) {
-  uint64_t address =
-      generic
-          ? At<const uint64_t>(warp, op->src[source])[lane] + static_cast<uint64_t>(displacement)
-          : At<const uint32_t>(warp, op->src[source])[lane] + static_cast<uint32_t>(displacement);
-  if (!generic) address = static_cast<uint32_t>(address);
-  if (generic && address - kSharedWindow >= (uint64_t{1} << 32)) {
-    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, address, bytes,
-                true);
-    return false;
+/// The place that a lane's operand 0 names. Returns false after an error.
+bool BarrierPlace(Warp& warp, const Op* op, int lane, SharedPlace* place) {
+  uint64_t address = 0;
+  if ((op->aux & kMbarrierGeneric) != 0) {
+    address = At<const uint64_t>(warp, op->src[0])[lane] + static_cast<uint64_t>(op->target);
+    if (address - kSharedWindow >= kWindowBytes) {
+      MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, address,
+                  kBarrierBytes, true);
+      return false;
+    }
+    address -= kSharedWindow;
+  } else {
+    address = At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->target);
   }
-  if (generic) address -= kSharedWindow;
-  *offset = static_cast<uint32_t>(address);
-  return ResolveLane(warp, op, MemorySpace::kShared, lane, address, bytes, true) != nullptr;
+  return FindSharedBytes(warp, op, lane, static_cast<uint32_t>(address), kBarrierBytes,
+                         kBarrierBytes, true, place);
 }
 
-/// The barrier at `offset` of the block's shared memory, for use by a lane; null after an error.
-MemoryBarrier* FindBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) {
-  MemoryBarrier* barrier = AsyncOf(warp).Find(offset);
+/// The barrier at a place, for use by a lane; null after an error.
+MemoryBarrier* FindBarrier(Warp& warp, const Op* op, int lane, const SharedPlace& place) {
+  MemoryBarrier* barrier = AsyncOf(*place.block).Find(place.offset);
   if (barrier == nullptr) {
     Fault(warp, op, "invalid_barrier",
           "The kernel uses an mbarrier that is not initialised or was invalidated.", lane);
     return nullptr;
   }
   const auto thread = warp.index * kLanes + static_cast<uint32_t>(lane);
-  if (!warp.checking || barrier->init_thread == thread ||
+  if (!warp.checking || place.block != warp.block || barrier->init_thread == thread ||
       warp.block->checker->clocks().Before(barrier->init_thread / kLanes, barrier->init_clock,
                                            warp.index, static_cast<uint32_t>(lane))) {
     return barrier;
@@ -74,40 +76,46 @@ MemoryBarrier* FindBarrier(Warp& warp, const Op* op, int lane, uint32_t offset) 
   return nullptr;
 }
 
-/// The barrier that the lane's operand 0 names, or null after an error.
-MemoryBarrier* BarrierOf(Warp& warp, const Op* op, int lane, uint32_t* offset) {
-  const bool generic = (op->aux & kMbarrierGeneric) != 0;
-  if (!SharedOffset(warp, op, 0, op->target, generic, lane, 8, offset)) return nullptr;
-  return FindBarrier(warp, op, lane, *offset);
-}
-
-/// Calls f(lane, offset, barrier) for the barrier that each active lane names. Stops when f returns
+/// Calls f(lane, barrier, place) for the barrier that each active lane names. Stops when f returns
 /// false (after an error).
 template <class F>
 const Op* ForEachBarrier(Warp& warp, const Op* op, F f) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
-    if (barrier == nullptr || !f(lane, offset, *barrier)) return nullptr;
+    SharedPlace place;
+    if (!BarrierPlace(warp, op, lane, &place)) return nullptr;
+    MemoryBarrier* barrier = FindBarrier(warp, op, lane, place);
+    if (barrier == nullptr || !f(lane, *barrier, place)) return nullptr;
   }
   return op + 1;
+}
+
+/// The executing thread and what it knows arrive at the barrier.
+void NoteArrival(Warp& warp, const Op* op, MemoryBarrier& barrier, const SharedPlace& place) {
+  if (!warp.checking || (op->aux & kMbarrierRelaxed) != 0) return;
+  if (place.block == warp.block) {
+    warp.block->checker->clocks().Arrive(warp.index, barrier.arrived);
+  } else if ((op->aux & kMbarrierBlockScope) == 0) {
+    NoteRelease(warp);
+    barrier.has_remote_arrivals = true;
+  }
 }
 
 const Op* Initialise(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    if (!SharedOffset(warp, op, 0, op->target, (op->aux & kMbarrierGeneric) != 0, lane, 8,
-                      &offset)) {
-      return nullptr;
-    }
+    SharedPlace place;
+    if (!BarrierPlace(warp, op, lane, &place)) return nullptr;
     const uint32_t count = At<const uint32_t>(warp, op->src[1])[lane];
     if (count == 0 || count >= (1u << 20)) {
       return Fault(warp, op, "invalid_barrier",
                    "The initial count of an mbarrier must be 1 to 2^20 - 1.");
     }
-    MemoryBarrier& barrier = AsyncOf(warp).Create(offset, count);
+    if (place.block != warp.block) {
+      return Fault(warp, op, "invalid_barrier",
+                   "An mbarrier can be initialised only by a thread of its own block.", lane);
+    }
+    MemoryBarrier& barrier = AsyncOf(warp).Create(place.offset, count);
     barrier.init = op;
     barrier.init_thread = warp.index * kLanes + static_cast<uint32_t>(lane);
     if (warp.checking) barrier.init_clock = warp.block->checker->clocks().of(warp.index).now;
@@ -117,16 +125,15 @@ const Op* Initialise(Warp& warp, const Op* op) {
 }
 
 const Op* Invalidate(Warp& warp, const Op* op) {
-  return ForEachBarrier(warp, op, [&](int, uint32_t offset, MemoryBarrier&) {
-    AsyncOf(warp).Remove(offset);
+  return ForEachBarrier(warp, op, [&](int, MemoryBarrier&, const SharedPlace& place) {
+    AsyncOf(*place.block).Remove(place.offset);
     return true;
   });
 }
 
 /// src: barrier; count or -1; expected bytes or -1. dst: the previous state, or -1.
 const Op* Arrive(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
-  return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
+  return ForEachBarrier(warp, op, [&](int lane, MemoryBarrier& barrier, const SharedPlace& place) {
     const uint32_t count = op->src[1] < 0 ? 1 : At<const uint32_t>(warp, op->src[1])[lane];
     if (op->src[2] >= 0) barrier.bytes += At<const uint32_t>(warp, op->src[2])[lane];
     if (count > barrier.pending) {
@@ -137,8 +144,8 @@ const Op* Arrive(Warp& warp, const Op* op) {
                             "still waits for {} bytes of copies: wait until the buffer is free "
                             "before the next copy to it is announced.",
                             barrier.bytes)
-              : std::string("More threads arrive at an mbarrier than its count allows in one "
-                            "phase."),
+              : std::string(
+                    "More threads arrive at an mbarrier than its count allows in one phase."),
           lane);
       return false;
     }
@@ -147,22 +154,19 @@ const Op* Arrive(Warp& warp, const Op* op) {
     }
     if ((op->aux & kMbarrierDrop) != 0) barrier.expected -= std::min(barrier.expected, count);
     barrier.pending -= count;
-    if (warp.checking && (op->aux & kMbarrierRelaxed) == 0) {
-      warp.block->checker->clocks().Arrive(warp.index, barrier.arrived);
-    }
-    async.Advance(barrier);
+    NoteArrival(warp, op, barrier, place);
+    AsyncOf(*place.block).Advance(barrier);
     return true;
   });
 }
 
 /// expect_tx, or complete_tx if kMbarrierComplete is set. src: barrier, bytes.
 const Op* ExpectBytes(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
-  return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
+  return ForEachBarrier(warp, op, [&](int lane, MemoryBarrier& barrier, const SharedPlace& place) {
     const int64_t bytes = At<const uint32_t>(warp, op->src[1])[lane];
     const bool completes = (op->aux & kMbarrierComplete) != 0;
     barrier.bytes += completes ? -bytes : bytes;
-    if (completes) async.Advance(barrier);
+    if (completes) AsyncOf(*place.block).Advance(barrier);
     return true;
   });
 }
@@ -177,21 +181,27 @@ bool IsComplete(const Warp& warp, const Op* op, int lane, const MemoryBarrier& b
 
 /// src: barrier; state or parity. dst: whether that phase is complete.
 const Op* TestWait(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
   const uint32_t active = warp.active;
   uint32_t done = 0;
-  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
-    if (barrier == nullptr) return nullptr;
-    if (!IsComplete(warp, op, lane, *barrier) && !async.Deliver(warp, *barrier)) return nullptr;
-    if (!IsComplete(warp, op, lane, *barrier)) continue;
-    done |= 1u << lane;
-    if (warp.checking && (op->aux & kMbarrierRelaxed) == 0) {
-      warp.block->checker->clocks().Leave(warp.index, 1u << lane, barrier->completed);
-    }
-  }
+  const Op* next =
+      ForEachBarrier(warp, op, [&](int lane, MemoryBarrier& barrier, const SharedPlace& place) {
+        if (place.block != warp.block) {
+          Fault(warp, op, "invalid_barrier",
+                "A thread can wait only at an mbarrier of its own block.", lane);
+          return false;
+        }
+        if (!IsComplete(warp, op, lane, barrier) && !AsyncOf(warp).Deliver(warp, barrier)) {
+          return false;
+        }
+        if (!IsComplete(warp, op, lane, barrier)) return true;
+        done |= 1u << lane;
+        if (warp.checking && (op->aux & kMbarrierRelaxed) == 0) {
+          warp.block->checker->clocks().Leave(warp.index, 1u << lane, barrier.completed);
+          if (barrier.has_remote_arrivals) NoteAcquire(warp);
+        }
+        return true;
+      });
+  if (next == nullptr) return nullptr;
   uint32_t& mask = MaskAt(warp, op->dst);
   mask = (mask & ~active) | done;
   if (done == active) {
@@ -213,11 +223,11 @@ const Op* PendingCount(Warp& warp, const Op* op) {
 /// cp.async.mbarrier.arrive: arrives when the lane's earlier copies are complete.
 const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
-  return ForEachBarrier(warp, op, [&](int lane, uint32_t offset, MemoryBarrier& barrier) {
+  return ForEachBarrier(warp, op, [&](int lane, MemoryBarrier& barrier, const SharedPlace& place) {
     // Without .noinc the arrival is in addition to the barrier's count.
     if ((op->aux & kMbarrierNoIncrement) == 0) ++barrier.pending;
     Delivery delivery;
-    delivery.barrier = offset;
+    delivery.barrier = place.offset;
     delivery.warp = &warp;
     delivery.lanes = 1u << lane;
     delivery.number = async.QueueOf(warp).last_number();

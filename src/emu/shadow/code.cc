@@ -92,6 +92,8 @@ Thunks OwnThunks(const Op& op, const Form& form) {
       return WarpgroupClearThunks();
     case ShadowRule::kCopy:
       return CopyThunks();
+    case ShadowRule::kStoreAsync:
+      return StoreAsyncThunks();
     case ShadowRule::kBulkCopy:
       return BulkCopyThunks();
     case ShadowRule::kCall:

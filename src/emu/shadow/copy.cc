@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "emu/core/bulk.h"
+#include "emu/core/cluster.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
 #include "emu/ops/bulk.h"
@@ -53,29 +55,41 @@ const Op* CopyThunk(Warp& warp, const Op* op) {
   return next;
 }
 
-/// The cells of one run of a bulk copy, which is between global and shared memory or within shared
-/// memory.
+/// The shared::cluster address of a byte in the shared memory of a block of the cluster.
+uint64_t ClusterAddress(const Warp& warp, const BlockState& block, const std::byte* host) {
+  const auto offset = static_cast<uint64_t>(host - block.memory);
+  if (&block == warp.block) return offset;
+  const auto& blocks = warp.block->cluster->blocks;
+  for (size_t rank = 0; rank < blocks.size(); ++rank) {
+    if (blocks[rank].get() == &block) return (rank + 1) << kRankShift | offset;
+  }
+  return offset;
+}
+
+/// The cells of one run of a bulk copy.
 void CopyRunCells(WarpShadow& ws, const Warp& warp, const BulkCopy& copy, const CopyRun& run) {
-  const auto offset = [&](const std::byte* host) {
-    return static_cast<uint64_t>(host - warp.shared);
+  const auto address = [&](const BlockState* block, const std::byte* host) {
+    return block == nullptr ? reinterpret_cast<uint64_t>(host) - warp.bias
+                            : ClusterAddress(warp, *block, host);
   };
-  const auto address = [&](const std::byte* host) {
-    return reinterpret_cast<uint64_t>(host) - warp.bias;
+  const auto space = [](const BlockState* block) {
+    return block == nullptr ? MemorySpace::kGlobal : MemorySpace::kShared;
   };
-  if (copy.target == nullptr) ws.memory->Touch(address(run.to), run.bytes);
+  if (copy.target == nullptr) ws.memory->Touch(address(nullptr, run.to), run.bytes);
   for (uint32_t at = 0; at + 1 < run.bytes; at += 2) {
     Cell cell;
     if (run.from != nullptr && copy.reduction == Reduction::kNone) {
       if (copy.source == nullptr) {
-        cell = SourceCell(ws, warp, address(run.from + at));
-      } else if (const Cell* from = CellAt(ws, MemorySpace::kShared, 0, offset(run.from + at))) {
+        cell = SourceCell(ws, warp, address(nullptr, run.from + at));
+      } else if (const Cell* from = CellAt(ws, space(copy.source), copy.lane,
+                                           address(copy.source, run.from + at))) {
         cell = *from;
       }
     }
-    Cell* to = copy.target == nullptr
-                   ? ws.memory->At(address(run.to + at))
-                   : CellForStore(ws, MemorySpace::kShared, copy.lane, offset(run.to + at));
-    *to = cell;
+    if (Cell* to =
+            CellForStore(ws, space(copy.target), copy.lane, address(copy.target, run.to + at))) {
+      *to = cell;
+    }
   }
 }
 
@@ -91,7 +105,32 @@ const Op* BulkThunk(Warp& warp, const Op* op) {
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
     const std::optional<BulkCopy> copy = BulkCopyOf(warp, op, __builtin_ctz(rest));
     if (!copy) return nullptr;
-    for (const CopyRun& run : copy->runs) CopyRunCells(ws, warp, *copy, run);
+    for (const BulkCopy& one : TargetsOf(warp, op, *copy)) {
+      for (const CopyRun& run : one.runs) CopyRunCells(ws, warp, one, run);
+    }
+  }
+  return next;
+}
+
+/// st.async and red.async. The cells of a reduction's destination are lost.
+template <bool IsMasked>
+const Op* StoreAsyncThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  ws.op = op;
+  const Side& side = ws.sides[op - warp.code];
+  const uint32_t active = warp.active;
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  const bool wide = op->aux == 8;
+  const bool keeps = BulkShape::Unpack(op->flops).reduction == Reduction::kNone;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t to = At<const uint32_t>(warp, op->src[0])[i] + static_cast<uint32_t>(op->target);
+    Cell cells[4] = {};
+    if (keeps) ReadCells(ws, warp, op->src[1], wide, i, cells);
+    for (uint32_t g = 0; 2 * g < op->aux; ++g) {
+      if (Cell* cell = CellForStore(ws, MemorySpace::kShared, i, to + 2 * g)) *cell = cells[g];
+    }
   }
   return next;
 }
@@ -99,6 +138,7 @@ const Op* BulkThunk(Warp& warp, const Op* op) {
 }  // namespace
 
 Thunks CopyThunks() { return {&CopyThunk<false>, &CopyThunk<true>}; }
+Thunks StoreAsyncThunks() { return {&StoreAsyncThunk<false>, &StoreAsyncThunk<true>}; }
 Thunks BulkCopyThunks() { return {&BulkThunk<false>, &BulkThunk<true>}; }
 
 }  // namespace cupel::emu

@@ -264,6 +264,7 @@ Thunks IntegerProductThunks();
 // shadow_copy.cc: for "@cp.async" and "@bulk"
 Thunks CopyThunks();
 Thunks BulkCopyThunks();
+Thunks StoreAsyncThunks();
 // shadow_call.cc: for "@call", "@return" and "@copylocal"
 Thunks CallThunks();
 Thunks ReturnThunks();

@@ -218,8 +218,7 @@ bool AsyncState::DeliverAll(Warp& last) {
   return true;
 }
 
-AsyncState& AsyncOf(Warp& warp) {
-  BlockState& block = *warp.block;
+AsyncState& AsyncOf(BlockState& block) {
   if (!block.async) block.async = std::make_unique<AsyncState>(block.warps.size());
   return *block.async;
 }

@@ -71,8 +71,9 @@ struct MemoryBarrier {
   uint64_t phase = 0;
   const Op* init = nullptr;  // who initialised it: instruction, thread and its clock
   uint32_t init_thread = 0, init_clock = 0;
-  Knowledge arrived;    // of all threads and copies that arrived so far
-  Knowledge completed;  // the same when the last phase was completed
+  Knowledge arrived;                 // of all threads and copies that arrived so far
+  Knowledge completed;               // the same when the last phase was completed
+  bool has_remote_arrivals = false;  // of threads of other blocks
 };
 
 /// Work to complete before a wait on a barrier returns.
@@ -118,7 +119,8 @@ class AsyncState {
 };
 
 /// The block's asynchronous state, created on first use.
-AsyncState& AsyncOf(Warp& warp);
+AsyncState& AsyncOf(BlockState& block);
+inline AsyncState& AsyncOf(Warp& warp) { return AsyncOf(*warp.block); }
 /// Completes all copies of exiting lanes.
 void FinishCopies(Warp& warp, uint32_t lanes);
 

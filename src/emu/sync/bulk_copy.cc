@@ -191,11 +191,9 @@ void MakePending(const BulkCopy& copy) {
   const uint64_t poison = copy.warp->worker->launch->poison * 0x1'0000'0001u;
   for (const CopyRun& run : copy.runs) {
     Fill(run.to, poison, run.bytes);
-    if (IsWatched(copy, copy.target)) {
+    if (copy.target->checker != nullptr) {
       copy.target->checker->MakePending(*copy.warp, copy.op, static_cast<uint32_t>(copy.lane),
                                         OffsetIn(*copy.target, run.to), run.bytes);
-    } else if (copy.target->checker != nullptr) {
-      copy.target->checker->ClearPending(OffsetIn(*copy.target, run.to), run.bytes);
     }
   }
 }
@@ -214,19 +212,24 @@ uint64_t Perform(Warp& waiter, BulkCopy& copy, uint64_t most) {
         waiter.stop = Stop::kFault;
       }
     }
-    if (run.from == nullptr) {
+    if (copy.reduction != Reduction::kNone) {
+      const auto* value = reinterpret_cast<const std::byte*>(&copy.fill);
+      Reduce(copy, run.to, run.from == nullptr ? value : run.from, bytes);
+    } else if (run.from == nullptr) {
       Fill(run.to, copy.fill, bytes);
-    } else if (copy.reduction != Reduction::kNone) {
-      Reduce(copy, run.to, run.from, bytes);
     } else if (copy.rounds_to_tf32 || copy.flushes_subnormals) {
       CopyConverted(copy, run.to, run.from, bytes);
     } else {
       std::memmove(run.to, run.from, bytes);
     }
-    if (IsWatched(copy, copy.target) && copy.reduction == Reduction::kNone &&
-        !copy.target->checker->Land(waiter, copy.op, thread, copy.clock,
-                                    OffsetIn(*copy.target, run.to), bytes)) {
-      waiter.stop = Stop::kFault;
+    if (copy.target != nullptr && copy.target->checker != nullptr &&
+        copy.reduction == Reduction::kNone) {
+      // The clocks of another block's warps say nothing about this one.
+      const uint32_t clock = copy.target == copy.warp->block ? copy.clock : 0;
+      if (!copy.target->checker->Land(waiter, copy.op, thread, clock,
+                                      OffsetIn(*copy.target, run.to), bytes)) {
+        waiter.stop = Stop::kFault;
+      }
     }
     done += bytes;
     run.bytes -= bytes;
