@@ -4,7 +4,8 @@
 // Each bound is a small function in cost.cc, where its constants are named and their sources given.
 //
 // Not modelled: reuse between blocks of an SM, DRAM bank conflicts, clock throttling, and changes
-// that ptxas makes to the PTX (except fused shared accesses).
+// that ptxas makes to the PTX (except fused shared accesses, predicated branches and unrolled loops:
+// regions.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -12,7 +12,9 @@
 #include "emu/core/source_line.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
+#include "emu/cost/regions.h"
 #include "emu/isa/instructions.h"
+#include "ptx/parser.h"
 
 namespace cupel::emu {
 namespace {
@@ -168,23 +170,65 @@ uint64_t Hottest(const Profile& profile, const Scale& scale) {
   return most;
 }
 
-/// The count of a basic block is the maximum over its instructions: guards only reduce counts.
+/// The regions of the kernel. If calls were inlined, the PTX text does not have the kernel's
+/// instructions, and its basic blocks are taken instead.
+std::vector<Region> RegionsOfCode(const Code& code, const std::string& demangled) {
+  for (const ptx::Function& function : code.module->functions) {
+    if (function.is_entry && function.body.size() == code.instructions.size() &&
+        ptx::Demangle(function.name) == demangled) {
+      return RegionsOf(function);
+    }
+  }
+  std::vector<Region> regions;
+  for (const Chain& chain : code.chains) regions.push_back({chain, {}, {}});
+  return regions;
+}
+
+/// How often warps run one iteration and how often kUnrolled together, if they run `times`
+/// iterations of a loop that they leave `exits` times. Two iterations of the rest run together.
+struct Iterations {
+  uint64_t single = 0, unrolled = 0;
+};
+Iterations Unroll(uint64_t times, uint64_t exits) {
+  const uint64_t entries = std::max<uint64_t>(exits, 1);
+  const uint64_t trips = times / entries, longer = times % entries;
+  const auto single = [](uint64_t count) { return (count % kUnrolled + 1) / 2; };
+  return {(entries - longer) * single(trips) + longer * single(trips + 1),
+          (entries - longer) * (trips / kUnrolled) + longer * ((trips + 1) / kUnrolled)};
+}
+
+/// The count of a region is the maximum over its instructions: guards only reduce counts.
 void SumChains(const Code& code, const Profile& profile, const Scale& scale,
                LaunchCounters* counters) {
-  for (const Chain& chain : code.chains) {
-    uint64_t times = 0, missed = 0;
-    for (size_t i = chain.begin; i < std::min<size_t>(chain.end, code.instructions.size()); ++i) {
+  const auto visits = [&](size_t op) {
+    return op < profile.visits.size() ? profile.visits[op].times : 0;
+  };
+  for (const Region& region : RegionsOfCode(code, counters->kernel)) {
+    uint64_t times = 0, missed = 0, loaded = 0;
+    const size_t end = std::min<size_t>(region.chain.end, code.instructions.size());
+    for (size_t i = region.chain.begin; i < end; ++i) {
       const Code::Instruction& instruction = code.instructions[i];
-      if (instruction.first_op >= profile.visits.size()) break;
-      times = std::max(times, profile.visits[instruction.first_op].times);
+      times = std::max(times, visits(instruction.first_op));
       for (size_t op = instruction.first_op; op < instruction.end_op; ++op) {
         missed += profile.accesses[op].work.missed_requests;
       }
     }
-    counters->chain_clocks += times * chain.clocks;
-    counters->chain_shared_loads += times * chain.shared_loads;
-    counters->chain_loads += times * chain.loads;
-    counters->chain_misses += std::min(times * chain.loads, missed);
+    for (const uint32_t load : region.loads) loaded += visits(code.instructions[load].end_op - 1);
+    Iterations iterations{times, 0};
+    if (region.unrolled.end != 0 && end < code.instructions.size()) {
+      iterations = Unroll(times, visits(code.instructions[end].first_op));
+    }
+    const auto sum = [&](uint32_t Chain::* member) {
+      return iterations.single * region.chain.*member +
+             iterations.unrolled * region.unrolled.*member;
+    };
+    // A warp whose lanes all skip a guarded load does not wait for it.
+    uint64_t loads = sum(&Chain::loads);
+    if (!region.loads.empty()) loads = std::min(loads, loaded);
+    counters->chain_clocks += sum(&Chain::clocks);
+    counters->chain_shared_loads += sum(&Chain::shared_loads);
+    counters->chain_loads += loads;
+    counters->chain_misses += std::min(loads, missed);
   }
   for (uint64_t* sum : {&counters->chain_clocks, &counters->chain_shared_loads,
                         &counters->chain_loads, &counters->chain_misses}) {
