@@ -34,11 +34,13 @@ constexpr double kSharedClocks = 34;
 constexpr double kLocalClocks = 46;
 constexpr double kGlobalClocks = 400;  // between the latencies of the L2 and of DRAM
 
-// What ptxas 13.0 did with kernels written to find its limits: it predicates blocks of up to 20
-// instructions, both sides of an `else` too, and unrolls loops of up to 52 instructions, but not of
-// 92.
+// What ptxas 13.0 does with kernels written to find its limits and with those of bench/rank. It
+// predicates blocks of 20 instructions, both sides of an `else` too, and not of 24. It unrolls
+// loops of 52 instructions that store nothing, and not of 53; with stores, loops of 29 and not
+// of 32.
 constexpr size_t kMostPredicated = 20;
-constexpr size_t kMostUnrolled = 64;
+constexpr size_t kMostUnrolled = 52;
+constexpr size_t kMostUnrolledWithStores = 30;
 
 double ClocksOf(const Instr& instr, InstructionClass kind) {
   if (IsFree(instr)) return 0;
@@ -130,8 +132,8 @@ class RegionJoiner {
 
   const BasicBlock& block(size_t b) const { return blocks_[b]; }
 
-  /// Whether ptxas unrolls the region: a loop that counts, and that nvcc has not unrolled on the
-  /// kernel's request.
+  /// Whether ptxas unrolls the region: a loop that counts in constant steps, and that the kernel
+  /// did not ask nvcc to unroll or to leave alone.
   bool Unrolls(const Joined& region) const {
     const size_t begin = blocks_[region.begin].begin, end = blocks_[region.end - 1].end;
     const Instr& last = function_.body[end - 1];
@@ -146,10 +148,12 @@ class RegionJoiner {
         })) {
       return false;
     }
+    bool stores = false;
     for (size_t i = begin; i < end; ++i) {
       if (!MayBePredicated(function_.body[i])) return false;
+      stores |= WritesMemory(function_.body[i]);
     }
-    return !DependsOnLoad(begin, end, last.guard);
+    return (!stores || end - begin <= kMostUnrolledWithStores) && Counts(begin, end, last.guard);
   }
 
  private:
@@ -201,18 +205,35 @@ class RegionJoiner {
            any(region.begin, region.end, WritesMemory);
   }
 
-  /// Whether the register's value comes from a load in the same iteration.
-  bool DependsOnLoad(size_t begin, size_t end, int reg) const {
-    std::vector<bool> loaded(function_.registers.size(), false);
-    for (size_t i = begin; i < end; ++i) {
-      const RegisterUse use = UseOf(function_.body[i]);
-      const bool is_loaded = ReadsMemory(function_.body[i]) ||
-                             std::any_of(use.reads.begin(), use.reads.end(), [&](int from) {
-                               return loaded[static_cast<size_t>(from)];
-                             });
-      for (const int to : use.writes) loaded[static_cast<size_t>(to)] = is_loaded;
+  /// The last instruction of [begin, end) that writes the register; null if there is none.
+  const Instr* WriterOf(size_t begin, size_t end, int reg) const {
+    for (size_t i = end; i > begin; --i) {
+      const std::vector<int> writes = UseOf(function_.body[i - 1]).writes;
+      if (std::find(writes.begin(), writes.end(), reg) != writes.end())
+        return &function_.body[i - 1];
     }
-    return loaded[static_cast<size_t>(reg)];
+    return nullptr;
+  }
+
+  /// Whether the loop's condition compares numbers that change by a constant in each iteration, or
+  /// not at all.
+  bool Counts(size_t begin, size_t end, int condition) const {
+    const Instr* compare = WriterOf(begin, end, condition);
+    if (compare == nullptr || compare->op != Opcode::kSetp) return false;
+    bool counts = false;
+    for (const int reg : UseOf(*compare).reads) {
+      const Instr* step = WriterOf(begin, end, reg);
+      if (step == nullptr) continue;
+      const std::vector<ptx::Operand>& operands = step->operands;
+      const bool is_constant =
+          (step->op == Opcode::kAdd || step->op == Opcode::kSub) &&
+          std::any_of(operands.begin(), operands.end(), [](const ptx::Operand& operand) {
+            return operand.kind == ptx::OperandKind::kImmediate;
+          });
+      if (!is_constant) return false;
+      counts = true;
+    }
+    return counts;
   }
 
   static constexpr size_t kMostGuarded = 8;  // blocks between a branch and its join

@@ -27,7 +27,7 @@ std::string Guarded(const std::string& predicate, const std::string& label,
 
 const std::string kLoad1 = "ld.global.f32 %f1, [%rd1];\nadd.f32 %f4, %f4, %f1;";
 const std::string kLoad2 = "ld.global.f32 %f2, [%rd1+4];\nadd.f32 %f4, %f4, %f2;";
-const std::string kEnd = "st.global.f32 [%rd2], %f4;\nret;";
+const std::string kStoreSum = "st.global.f32 [%rd2], %f4;\nret;";
 
 TEST(Regions, IndependentLoadsOverlap) {
   const auto regions = Regions(
@@ -39,7 +39,8 @@ TEST(Regions, IndependentLoadsOverlap) {
 }
 
 TEST(Regions, GuardedLoadsOverlap) {
-  const auto regions = Regions(Guarded("%p1", "A", kLoad1) + Guarded("%p2", "B", kLoad2) + kEnd);
+  const auto regions =
+      Regions(Guarded("%p1", "A", kLoad1) + Guarded("%p2", "B", kLoad2) + kStoreSum);
   ASSERT_EQ(regions.size(), 1u);
   EXPECT_EQ(regions[0].chain.loads, 1u);
   EXPECT_EQ(regions[0].loads.size(), 2u);
@@ -47,28 +48,28 @@ TEST(Regions, GuardedLoadsOverlap) {
 
 TEST(Regions, BothSidesOfAnElseOverlap) {
   const auto regions = Regions("@%p1 bra E;\n" + kLoad1 + "\nbra J;\nE:\n" + kLoad2 + "\nJ:\n" +
-                               "mul.f32 %f4, %f4, %f4;\n" + kEnd);
+                               "mul.f32 %f4, %f4, %f4;\n" + kStoreSum);
   ASSERT_EQ(regions.size(), 1u);
   EXPECT_EQ(regions[0].chain.loads, 1u);
 }
 
 TEST(Regions, SeveralConditionsGuardTogether) {
   const auto regions =
-      Regions("@%p1 bra A;\n@%p2 bra A;\n" + kLoad1 + "\nA:\n" + kLoad2 + "\n" + kEnd);
+      Regions("@%p1 bra A;\n@%p2 bra A;\n" + kLoad1 + "\nA:\n" + kLoad2 + "\n" + kStoreSum);
   ASSERT_EQ(regions.size(), 1u);
   EXPECT_EQ(regions[0].chain.loads, 1u);
 }
 
 TEST(Regions, ALoadWaitsForTheLoadThatGuardsIt) {
   const auto regions = Regions("ld.global.f32 %f3, [%rd3];\nsetp.gt.f32 %p1, %f3, %f5;\n" +
-                               Guarded("%p1", "A", kLoad1) + kEnd);
+                               Guarded("%p1", "A", kLoad1) + kStoreSum);
   ASSERT_EQ(regions.size(), 1u);
   EXPECT_EQ(regions[0].chain.loads, 2u);
 }
 
 TEST(Regions, ALoadWaitsForAnAddressFromAGuardedBlock) {
   const auto regions = Regions(Guarded("%p1", "A", "ld.global.u64 %rd1, [%rd3];") +
-                               Guarded("%p2", "B", kLoad2) + kEnd);
+                               Guarded("%p2", "B", kLoad2) + kStoreSum);
   ASSERT_EQ(regions.size(), 1u);
   EXPECT_EQ(regions[0].chain.loads, 2u);
 }
@@ -80,7 +81,7 @@ TEST(Regions, LongBlocksBarriersAndLoopsAreNotPredicated) {
        {many, std::string("bar.sync 0;"), std::string("div.s32 %r1, %r2, %r3;"),
         std::string("atom.global.add.u32 %r1, [%rd5], 1;"),
         std::string("L:\nadd.s32 %r1, %r1, 1;\nsetp.lt.s32 %p3, %r1, %r2;\n@%p3 bra L;")}) {
-    EXPECT_GT(Regions(Guarded("%p1", "A", body) + kLoad1 + kEnd).size(), 1u) << body;
+    EXPECT_GT(Regions(Guarded("%p1", "A", body) + kLoad1 + kStoreSum).size(), 1u) << body;
   }
 }
 
@@ -93,7 +94,8 @@ TEST(Regions, APlainLoadDoesNotPassAStore) {
             1u);
   // ptxas keeps the second branch.
   EXPECT_EQ(
-      Regions(Guarded("%p1", "A", kLoad1 + store) + Guarded("%p2", "B", kLoad2) + kEnd).size(), 3u);
+      Regions(Guarded("%p1", "A", kLoad1 + store) + Guarded("%p2", "B", kLoad2) + kStoreSum).size(),
+      3u);
 }
 
 TEST(Regions, TheLastGuardedBlockOfAKernelIsABranch) {
@@ -105,7 +107,7 @@ TEST(Regions, ShortLoopsThatCountAreUnrolled) {
     return Regions("add.s32 %r1, %r2, 0;\nL:\n" + pragma + body +
                    "\nadd.s64 %rd1, %rd1, 1024;\nadd.s32 %r1, %r1, 1;\n"
                    "setp.lt.s32 %p1, %r1, %r3;\n@%p1 bra L;\n" +
-                   kEnd)
+                   kStoreSum)
         .at(1);
   };
   const Region counted = loop("", kLoad1);
@@ -117,11 +119,12 @@ TEST(Regions, ShortLoopsThatCountAreUnrolled) {
   EXPECT_EQ(loop(".pragma \"nounroll\";\n", kLoad1).unrolled.end, 0u);
   EXPECT_EQ(loop("", kLoad1 + "\nbar.sync 0;").unrolled.end, 0u);
   EXPECT_EQ(loop("", "ld.global.u32 %r3, [%rd1];").unrolled.end, 0u) << "ends at a loaded number";
+  EXPECT_EQ(loop("", "add.s32 %r3, %r3, %r4;").unrolled.end, 0u) << "the end moves";
 }
 
 TEST(Regions, CoverEachInstructionOnce) {
   const auto regions = Regions(Guarded("%p1", "A", kLoad1) + "bar.sync 0;\n" +
-                               Guarded("%p2", "B", "bar.sync 0;") + kEnd);
+                               Guarded("%p2", "B", "bar.sync 0;") + kStoreSum);
   uint32_t end = 0;
   for (const Region& region : regions) {
     EXPECT_EQ(region.chain.begin, end);
