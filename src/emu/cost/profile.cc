@@ -180,7 +180,7 @@ std::vector<Region> RegionsOfCode(const Code& code, const std::string& demangled
     }
   }
   std::vector<Region> regions;
-  for (const Chain& chain : code.chains) regions.push_back({chain, {}, {}});
+  for (const Chain& chain : code.chains) regions.push_back({chain, {}, {}, {}});
   return regions;
 }
 
@@ -198,12 +198,12 @@ Iterations Unroll(uint64_t times, uint64_t exits) {
 }
 
 /// The count of a region is the maximum over its instructions: guards only reduce counts.
-void SumChains(const Code& code, const Profile& profile, const Scale& scale,
-               LaunchCounters* counters) {
+void SumChains(const Code& code, const std::vector<Region>& regions, const Profile& profile,
+               const Scale& scale, LaunchCounters* counters) {
   const auto visits = [&](size_t op) {
     return op < profile.visits.size() ? profile.visits[op].times : 0;
   };
-  for (const Region& region : RegionsOfCode(code, counters->kernel)) {
+  for (const Region& region : regions) {
     uint64_t times = 0, missed = 0, loaded = 0;
     const size_t end = std::min<size_t>(region.chain.end, code.instructions.size());
     for (size_t i = region.chain.begin; i < end; ++i) {
@@ -280,6 +280,12 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
   if (counted == 0) return;
   const Scale scale{blocks, counted};
   Lines lines(code);
+  const std::vector<Region> regions = RegionsOfCode(code, counters->kernel);
+  std::vector<bool> is_merged(code.instructions.size(), false);
+  for (const Region& region : regions) {
+    for (const uint32_t store : region.merged_stores) is_merged[store] = true;
+  }
+  uint64_t merged_sectors = 0;
   for (size_t i = 0; i < code.instructions.size(); ++i) {
     const Code::Instruction& instruction = code.instructions[i];
     const size_t begin = instruction.first_op;
@@ -297,6 +303,10 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
       const StrideVote& vote = profile.accesses[op].stride;
       if (vote.votes > lines.stride(line).votes) lines.stride(line) = vote;
     }
+    if (is_merged[i]) {
+      merged_sectors += work.store_sectors;
+      work.store_sectors = work.store_lines = 0;
+    }
     if (instruction.is_branch) work.branches = first.times;
     if (instruction.kind == InstructionClass::kBarrier) work.barriers = first.times;
     lines[line].work.Add(work);
@@ -306,7 +316,8 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
     if (instruction.is_free) counters->free_instructions += first.times;
     if (instruction.is_retried) counters->retry_clocks += kRetryClocks * work.shared_wavefronts;
   }
-  SumChains(code, profile, scale, counters);
+  SumChains(code, regions, profile, scale, counters);
+  counters->global_store_sectors -= std::min(counters->global_store_sectors, scale(merged_sectors));
   ScaleWork(scale, &counters->work);
   counters->global_requests = counters->work.load_requests + counters->work.store_requests;
   for (uint64_t& count : counters->mix) count = scale(count);

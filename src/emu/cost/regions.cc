@@ -95,6 +95,43 @@ bool MayBePredicated(const Instr& instr) {
   return !is_sequence;
 }
 
+const ptx::Operand* AddressOf(const Instr& instr) {
+  for (const ptx::Operand& operand : instr.operands) {
+    if (operand.kind == ptx::OperandKind::kAddress) return &operand;
+  }
+  return nullptr;
+}
+
+int64_t StoredBytes(const Instr& instr) {
+  const int64_t elements = instr.Has(Modifier::kV8)   ? 8
+                           : instr.Has(Modifier::kV4) ? 4
+                           : instr.Has(Modifier::kV2) ? 2
+                                                      : 1;
+  return elements * ptx::SizeOf(ptx::TypeOf(instr.modifiers.back()));
+}
+
+/// The stores of [begin, end) to global memory that continue another one.
+std::vector<uint32_t> MergedStores(const ptx::Function& function, size_t begin, size_t end) {
+  constexpr int64_t kMostMerged = 32;
+  std::vector<uint32_t> merged;
+  const Instr* last = nullptr;
+  int64_t stored = 0;  // bytes of the stores that belong together
+  for (size_t i = begin; i < end; ++i) {
+    const Instr& instr = function.body[i];
+    if (instr.op != Opcode::kSt || ClassOf(instr) != InstructionClass::kGlobal) continue;
+    const ptx::Operand* address = AddressOf(instr);
+    if (address == nullptr) continue;
+    const int64_t bytes = StoredBytes(instr);
+    const bool continues = last != nullptr && AddressOf(*last)->reg == address->reg &&
+                           AddressOf(*last)->offset + StoredBytes(*last) == address->offset &&
+                           last->guard == instr.guard && stored + bytes <= kMostMerged;
+    if (continues) merged.push_back(static_cast<uint32_t>(i));
+    stored = continues ? stored + bytes : bytes;
+    last = &instr;
+  }
+  return merged;
+}
+
 /// Joins basic blocks to regions.
 class RegionJoiner {
  public:
@@ -320,10 +357,8 @@ class RegionWalk {
   }
 
   static int BaseOf(const Instr& instr) {
-    for (const ptx::Operand& operand : instr.operands) {
-      if (operand.kind == ptx::OperandKind::kAddress) return operand.reg;
-    }
-    return -1;
+    const ptx::Operand* address = AddressOf(instr);
+    return address != nullptr ? address->reg : -1;
   }
 
   ChainEnd EndOf(size_t i) {
@@ -387,6 +422,7 @@ std::vector<Region> RegionsOf(const ptx::Function& function) {
     for (size_t i = begin; i < end; ++i) {
       if (walk.IsFar(i)) region.loads.push_back(static_cast<uint32_t>(i));
     }
+    region.merged_stores = MergedStores(function, begin, end);
     regions.push_back(std::move(region));
   }
   return regions;

@@ -20,6 +20,9 @@ struct Region {
   /// together. Otherwise empty.
   Chain unrolled;
   std::vector<uint32_t> loads;  // the instructions that Chain::loads counts, and others like them
+  /// Stores to the bytes behind those of an earlier store, in the same 32 bytes: the L1 sends both
+  /// to the L2 together.
+  std::vector<uint32_t> merged_stores;
 };
 
 /// How many iterations of a loop ptxas combines.

@@ -122,6 +122,24 @@ TEST(Regions, ShortLoopsThatCountAreUnrolled) {
   EXPECT_EQ(loop("", "add.s32 %r3, %r3, %r4;").unrolled.end, 0u) << "the end moves";
 }
 
+TEST(Regions, NeighbouringStoresAreMerged) {
+  const std::string store = "st.global.f32 [%rd2";
+  const auto merged = [&](const std::string& body) {
+    return Regions(body + "ret;").at(0).merged_stores;
+  };
+  EXPECT_EQ(merged(store + "], %f1;\n" + store + "+4], %f2;\n" + store + "+8], %f3;\n"),
+            (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(merged(store + "], %f1;\n" + store + "+8], %f2;\n"), std::vector<uint32_t>{});
+  EXPECT_EQ(merged("st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};\n" + store + "+16], %f2;\n" +
+                   "st.global.f32 [%rd3+20], %f2;\n"),
+            std::vector<uint32_t>{1});
+  EXPECT_EQ(merged("st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};\n"
+                   "st.global.v4.f32 [%rd2+16], {%f1, %f2, %f3, %f4};\n" +
+                   store + "+32], %f2;\n"),
+            std::vector<uint32_t>{1})
+      << "32 bytes at most";
+}
+
 TEST(Regions, CoverEachInstructionOnce) {
   const auto regions = Regions(Guarded("%p1", "A", kLoad1) + "bar.sync 0;\n" +
                                Guarded("%p2", "B", "bar.sync 0;") + kStoreSum);
