@@ -32,6 +32,9 @@ def profile(options, item):
             return {}, (done.stderr or done.stdout).strip().split("\n")[0]
         found = {}
         for setting in json.loads(report.read_text())["settings"]:
+            if not setting.get("launches"):  # only products of a library: the report is the verdict's
+                found[setting["id"]] = setting["counters"]["estimated_us"], "library"
+                continue
             slowest = max(setting["launches"], key=lambda launch: launch["estimated_us"])
             found[setting["id"]] = setting["estimated_us"], re.sub(r"\s+", " ", slowest["bottleneck"])
         return found, ""

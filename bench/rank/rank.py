@@ -4,9 +4,12 @@
     rank.py --estimate FILE [--cupel build/cupel] [--model h200]   checks all variants, writes estimates
     rank.py --measure FILE                                         times them here (needs a GPU, nvcc)
     rank.py --compare ESTIMATES TIMES                              Spearman's rho in each setting
+    rank.py --spread ESTIMATES                                     slowest over fastest of equivalent variants
 
 A setting is NAME.py and NAME.cu. The first line of NAME.cu names its variants. Only settings with at least
 five variants count. The result is the mean of rho over settings: pooled, the ranks would only reflect sizes.
+--folder takes other settings: those of bench/guards, whose variants with the same first word (four_if and
+four_clamp) should take the same time.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -19,12 +22,13 @@ import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 MIN_VARIANTS = 5
+EMPTY_US = 0.64  # docs/measuring.md
 
 
-def settings(only):
+def settings(folder, only):
     """{name: [variants]}"""
     found = {}
-    for source in sorted(FOLDER.glob("*.cu")):
+    for source in sorted(folder.glob("*.cu")):
         line = source.read_text().split("\n", 1)[0]
         if match := re.fullmatch(r"// variants: (.+)", line):
             if not only or source.stem in only:
@@ -32,13 +36,14 @@ def settings(only):
     return found
 
 
-def estimate(cupel, model, name, index):
+def estimate(options, name, index):
     """{"us": …, "bound": …} of a variant that `cupel profile` accepts."""
+    source = options.folder / name
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "profile.json"
         done = subprocess.run(
-            [cupel, "profile", FOLDER / (name + ".cu"), "--task", FOLDER / (name + ".py"), "--device", "emu",
-             "--model", model, "--include", FOLDER, f"--flag=-DRANK_VARIANT={index}", "--seed", "1", "-q",
+            [options.cupel, "profile", source.with_suffix(".cu"), "--task", source.with_suffix(".py"), "--device", "emu",
+             "--model", options.model, "--include", FOLDER, f"--flag=-DRANK_VARIANT={index}", "--seed", "1", "-q",
              "--json", report], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{name} variant {index} is not accepted:\n{done.stdout}{done.stderr}")
@@ -51,10 +56,10 @@ def estimate(cupel, model, name, index):
 
 def estimate_all(options):
     result = {"model": options.model, "settings": {}}
-    for name, variants in settings(options.only).items():
+    for name, variants in settings(options.folder, options.only).items():
         rows = {}
         for index, variant in enumerate(variants):
-            rows[variant] = estimate(options.cupel, options.model, name, index)
+            rows[variant] = estimate(options, name, index)
             print(f"{name:14} {variant:20} {rows[variant]['us']:10.2f} us  {rows[variant]['bound']}",
                   flush=True)
         result["settings"][name] = rows
@@ -67,13 +72,13 @@ def measure_all(options):
     result = {"device": device, "settings": {}}
     with tempfile.TemporaryDirectory() as folder:
         builds = {}
-        for name in settings(options.only):
+        for name in settings(options.folder, options.only):
             program = pathlib.Path(folder) / name
             # The flags that cupel compiles candidates with.
             builds[name] = program, subprocess.Popen(
                 [options.nvcc, "-O3", "--use_fast_math", "-std=c++17", f"-arch={options.arch}", "-DRANK_TIMING",
-                 f'-DRANK_SETTING="{name}.cu"', "-I", FOLDER, FOLDER / "rank.cu", "-o", program])
-        for name, variants in settings(options.only).items():
+                 f'-DRANK_SETTING="{name}.cu"', "-I", FOLDER, "-I", options.folder, FOLDER / "rank.cu", "-o", program])
+        for name, variants in settings(options.folder, options.only).items():
             program, build = builds[name]
             if build.wait() != 0:
                 sys.exit(f"{name} does not compile")
@@ -111,6 +116,11 @@ def spearman(a, b):
     return top / bottom if bottom else 0.0
 
 
+def overhead(row, kind):
+    """The events' share of a cold time. An empty kernel takes EMPTY_US of the time between them."""
+    return row["empty_us"] - EMPTY_US if kind == "cold" else 0
+
+
 def compare(options):
     estimates, times = (json.loads(pathlib.Path(f).read_text()) for f in options.compare)
     print(f"estimated for {estimates['model']}, measured on {times['device']}, {options.kind} L2")
@@ -122,7 +132,7 @@ def compare(options):
             print(f"{name:14} left out: {len(common)} variants")
             continue
         mine = [rows[v]["us"] for v in common]
-        theirs = [measured[v][options.kind + "_us"] for v in common]
+        theirs = [measured[v][options.kind + "_us"] - overhead(measured[v], options.kind) for v in common]
         rhos.append(spearman(mine, theirs))
         print(f"{name:14} rho {rhos[-1]:6.3f}")
         for variant, estimated, us in sorted(zip(common, mine, theirs), key=lambda row: row[2]):
@@ -133,11 +143,23 @@ def compare(options):
     print(f"mean rho over {len(rhos)} settings: {sum(rhos) / len(rhos):.3f}")
 
 
+def spread(options):
+    for name, rows in json.loads(pathlib.Path(options.spread).read_text())["settings"].items():
+        groups = {}
+        for variant, row in rows.items():
+            groups.setdefault(variant.split("_")[0], {})[variant] = row["us"]
+        for group, us in groups.items():
+            print(f"{name:14} {group:8} x{max(us.values()) / min(us.values()):.2f}   " +
+                  ", ".join(f"{variant} {time:.2f} us" for variant, time in us.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--estimate", metavar="FILE")
     parser.add_argument("--measure", metavar="FILE")
     parser.add_argument("--compare", nargs=2, metavar=("ESTIMATES", "TIMES"))
+    parser.add_argument("--spread", metavar="ESTIMATES")
+    parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--only", nargs="*", default=[], help="settings (default: all)")
     parser.add_argument("--cupel", default=FOLDER.parent.parent / "build" / "cupel")
     parser.add_argument("--model", default="h200")
@@ -151,6 +173,8 @@ def main():
         measure_all(options)
     if options.compare:
         compare(options)
+    if options.spread:
+        spread(options)
 
 
 if __name__ == "__main__":

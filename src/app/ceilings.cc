@@ -26,7 +26,9 @@ Result<records::Ceilings> CeilingsOf(engine::Engine& engine) {
   // This is a cache: an unreadable file counts as missing.
   if (auto text = os::ReadFile(path, kMostStoredBytes)) {
     if (auto json = ParseJson(*text, path.string())) {
-      if (auto ceilings = records::ReadCeilings(*json, "ceilings")) return ceilings;
+      // Earlier versions did not measure all products.
+      auto ceilings = records::ReadCeilings(*json, "ceilings");
+      if (ceilings && (ceilings->fp64_flops > 0 || ceilings->bf16_flops == 0)) return ceilings;
     }
   }
   TRY_ASSIGN(records::Ceilings ceilings, engine.MeasureCeilings());

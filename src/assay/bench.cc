@@ -357,12 +357,15 @@ class SettingBench {
   }
 
   Status Conclude() {
+    bool tf32 = false;
     for (const auto& baseline : baselines_) {
       times_.flops = std::max(times_.flops, baseline->info().flops);
+      tf32 |= baseline->info().tf32;
       for (records::Timing& timing : times_.timings) {
         if (timing.is_baseline && timing.name == baseline->Name()) baseline->Describe(&timing);
       }
     }
+    times_.unit = UnitOf(cases_.front(), tf32);
     for (records::Timing& timing : times_.timings) {
       if (!timing.samples.cold.empty())
         Assess(options_.ceilings, static_cast<double>(parts_.engine->Device().l2_bytes), times_,

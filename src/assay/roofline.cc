@@ -18,7 +18,47 @@ constexpr double kLeastFloorUs = 2;
 constexpr double kWideSpread = 0.05, kWideInterval = 0.01;
 constexpr double kWarmIsSlower = 1.05, kAboveRoofline = 1.05;
 
+using records::ArithmeticUnit;
+
 }  // namespace
+
+ArithmeticUnit UnitOf(const task::Case& wanted, bool tf32) {
+  int narrowest = SizeOf(DType::kF64);
+  bool any_float = false;
+  const auto add = [&](DType dtype) {
+    if (!IsFloating(dtype)) return;
+    any_float = true;
+    narrowest = std::min(narrowest, SizeOf(dtype));
+  };
+  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) add(tensor->dtype);
+  const bool eight_bit_inputs = narrowest == 1;
+  for (const task::Output& output : wanted.outputs) {
+    if (output.is_none) continue;
+    if (output.dtype == DType::kF64) return ArithmeticUnit::kFloat64;
+    add(output.dtype);
+  }
+  // Integer products run at the rate of float8 ones.
+  if (eight_bit_inputs || !any_float) return ArithmeticUnit::kEightBit;
+  if (narrowest <= 2) return ArithmeticUnit::kSixteenBit;
+  if (narrowest == 8) return ArithmeticUnit::kFloat64;  // and an output of integers
+  return tf32 ? ArithmeticUnit::kTf32 : ArithmeticUnit::kFloat32;
+}
+
+double RateOf(ArithmeticUnit unit, const records::Ceilings& ceilings) {
+  switch (unit) {
+    case ArithmeticUnit::kFloat32:
+      return ceilings.fp32_flops;
+    case ArithmeticUnit::kTf32:
+      return ceilings.tf32_flops;
+    case ArithmeticUnit::kSixteenBit:
+      return ceilings.bf16_flops;
+    case ArithmeticUnit::kEightBit:
+      return 2 * ceilings.bf16_flops;  // by design, since Ada and Hopper
+    case ArithmeticUnit::kFloat64:
+      return ceilings.fp64_flops;
+  }
+  return 0;
+}
 
 double BytesToRead(const task::Case& wanted) {
   std::map<const std::byte*, double> storages;
@@ -71,7 +111,9 @@ void Assess(const records::Ceilings& ceilings, double l2_bytes,
     const double write_seconds = 2 / ceilings.copy_bytes - 1 / ceilings.read_bytes;
     best += std::max(0.0, setting.written_bytes - l2_bytes) * write_seconds * 1e6;
   }
-  if (ceilings.fp32_flops > 0) best = std::max(best, setting.flops / ceilings.fp32_flops * 1e6);
+  if (const double rate = RateOf(setting.unit, ceilings); rate > 0) {
+    best = std::max(best, setting.flops / rate * 1e6);
+  }
   timing->roofline = best / us;
 
   const double half = (timing->median.high - timing->median.low) / 2;
@@ -86,9 +128,10 @@ void Assess(const records::Ceilings& ceilings, double l2_bytes,
     timing->oddities.push_back(fmt::format("slower with a warm L2: {:.4g} us", timing->warm_us));
   }
   if (timing->roofline > kAboveRoofline) {
-    timing->oddities.emplace_back(
-        "above the roofline of float32 arithmetic and memory: the kernel uses tensor cores, or "
-        "computes or moves less than the formula assumes");
+    timing->oddities.push_back(fmt::format(
+        "above the roofline of {} and memory: the kernel uses a faster unit, or computes or moves "
+        "less than the formula assumes",
+        records::Name(setting.unit)));
   }
   if (!timing->is_baseline && timing->name != kOwnProbe && timing->verified == 0) {
     timing->oddities.emplace_back("no timed replay was verified");

@@ -9,6 +9,12 @@ namespace cupel::assay {
 /// Bytes of the tensors' elements. Counts shared storages once.
 double BytesToRead(const task::Case& wanted);
 double BytesToWrite(const task::Case& wanted);
+/// The fastest unit that may compute products for this case: that of its narrowest floating-point
+/// type, because products of narrow inputs are exact there, and a narrow contract allows rounded
+/// inputs. For float32, tf32 only if the task's code allows it.
+records::ArithmeticUnit UnitOf(const task::Case& wanted, bool tf32);
+/// Operations per second; 0: not known.
+double RateOf(records::ArithmeticUnit unit, const records::Ceilings& ceilings);
 /// Why a time is impossible if every byte of the inputs is read; empty if it is possible.
 /// `peak_bytes`: the memory's known bandwidth per second, or 0.
 std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes,

@@ -60,6 +60,34 @@ TEST(Roofline, BytesToWriteOmitsIgnoredOutputs) {
   EXPECT_EQ(BytesToWrite(wanted), 2 * 30 + 4);
 }
 
+TEST(Roofline, TheContractDeterminesTheUnit) {
+  using records::ArithmeticUnit;
+  const std::vector<float> data(64);
+  const auto unit = [&](std::vector<DType> inputs, DType output, bool tf32 = false) {
+    task::Case wanted;
+    for (const DType dtype : inputs) {
+      task::Tensor tensor = TensorOf(data, {4});
+      tensor.dtype = dtype;
+      wanted.args.push_back(task::Value{tensor});
+    }
+    wanted.outputs.resize(1);
+    wanted.outputs[0].dtype = output;
+    return UnitOf(wanted, tf32);
+  };
+  EXPECT_EQ(unit({DType::kF32, DType::kF32}, DType::kF32), ArithmeticUnit::kFloat32);
+  EXPECT_EQ(unit({DType::kF32, DType::kI64}, DType::kF32), ArithmeticUnit::kFloat32);
+  EXPECT_EQ(unit({DType::kF32}, DType::kF32, true), ArithmeticUnit::kTf32);
+  EXPECT_EQ(unit({DType::kBF16}, DType::kBF16, true), ArithmeticUnit::kSixteenBit);
+  EXPECT_EQ(unit({DType::kF16}, DType::kF32), ArithmeticUnit::kSixteenBit);
+  EXPECT_EQ(unit({DType::kF32}, DType::kF16), ArithmeticUnit::kSixteenBit);
+  EXPECT_EQ(unit({DType::kI8, DType::kBF16}, DType::kBF16), ArithmeticUnit::kSixteenBit);
+  EXPECT_EQ(unit({DType::kBF16}, DType::kF8E4M3), ArithmeticUnit::kSixteenBit);
+  EXPECT_EQ(unit({DType::kF8E4M3, DType::kF32}, DType::kBF16), ArithmeticUnit::kEightBit);
+  EXPECT_EQ(unit({DType::kI8}, DType::kI32), ArithmeticUnit::kEightBit);
+  EXPECT_EQ(unit({DType::kF64}, DType::kF64), ArithmeticUnit::kFloat64);
+  EXPECT_EQ(unit({DType::kF64, DType::kF32}, DType::kF64), ArithmeticUnit::kFloat64);
+}
+
 class Assessed : public ::testing::Test {
  protected:
   Assessed() {
@@ -114,6 +142,19 @@ TEST_F(Assessed, ComputesRatesAndRooflineShare) {
   EXPECT_DOUBLE_EQ(timing_.roofline, 0.75);
   EXPECT_DOUBLE_EQ(timing_.flops, 45e12);
 
+  // Other units have other rates. Without a rate, only memory counts.
+  setting_.unit = records::ArithmeticUnit::kSixteenBit;
+  ceilings_.bf16_flops = 600e12;
+  setting_.flops = 90e12 * 1e-3;  // 150 us
+  EXPECT_THAT(Oddities(), IsEmpty());
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.75);
+  setting_.unit = records::ArithmeticUnit::kEightBit;
+  Oddities();
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
+  setting_.unit = records::ArithmeticUnit::kFloat64;
+  Oddities();
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
+
   // Writing 400 MB takes as long as reading them here. Writes that fit in the L2 take no time.
   setting_.flops = 0;
   setting_.written_bytes = 400e6;
@@ -137,7 +178,9 @@ TEST_F(Assessed, ReportsOddities) {
   timing_.warm_us = 220;
   EXPECT_THAT(Oddities(), Contains("slower with a warm L2: 220 us"));
   SetTime(90);
-  EXPECT_THAT(Oddities(), Contains(HasSubstr("above the roofline")));
+  setting_.unit = records::ArithmeticUnit::kTf32;
+  EXPECT_THAT(Oddities(),
+              Contains(HasSubstr("above the roofline of tf32 tensor cores and memory")));
 }
 
 TEST_F(Assessed, IgnoresDifferencesBelowClockResolution) {

@@ -73,7 +73,11 @@ std::string SettingText(const SettingTimes& setting, const std::vector<std::stri
     cells.push_back(fmt::format("{:.0f} %", 100 * timing.roofline));
     table.Add(std::move(cells));
   }
-  return table.Render(0, "  ");
+  std::string text = table.Render(0, "  ");
+  if (setting.flops > 0) {
+    text += fmt::format("  roofline: of memory and {}\n", records::Name(setting.unit));
+  }
+  return text;
 }
 
 std::string KernelComparisons(const SettingTimes& setting) {

@@ -39,6 +39,14 @@ TEST(BenchText, HasARowForEachKernelAndAColumnForEachBaseline) {
   EXPECT_EQ(Row(text, "slow.cu 8"), "slow.cu 8.02 us 1.0 % 7.22 us 15.0 us 1.00 x = 0.50 x 50 %");
 }
 
+TEST(BenchText, NamesTheUnitOfTheRoofline) {
+  records::Bench report = app::TestBench();
+  EXPECT_THAT(TextOf(report), Not(HasSubstr("roofline: of"))) << "operations are not known";
+  report.settings[0].flops = 1e9;
+  report.settings[0].unit = records::ArithmeticUnit::kSixteenBit;
+  EXPECT_THAT(TextOf(report), HasSubstr("roofline: of memory and 16-bit tensor cores"));
+}
+
 TEST(BenchText, ComparesKernelsWithEachOther) {
   const std::string text = TextOf(app::TestBench());
   EXPECT_THAT(text, HasSubstr("slow.cu vs fast.cu: slower, time ratio 2.0050 [1.9950, 2.0150]"));

@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kCeilingDeadline{10'000};
 constexpr int kSamples = 15;
 constexpr uint64_t kMostCopied = uint64_t{1} << 30;
-constexpr int64_t kMatrix = 8192;
+constexpr int64_t kMatrix = 8192, kDoubleMatrix = 4096;
 constexpr int kEmptyLaunches = 64;
 
 class Measurement {
@@ -115,15 +115,24 @@ class Measurement {
     const auto bytes = static_cast<uint64_t>(kMatrix * kMatrix) * 4;
     if (a.bytes() < 2 * bytes || b.bytes() < bytes) return {};
     TRY(Fill(a));
-    plan::Gemm gemm;
-    gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = kMatrix;
-    const double flops = 2.0 * kMatrix * kMatrix * kMatrix;
     const GemmAddresses at{a.address(), a.address() + bytes, b.address()};
-    for (const bool tf32 : {true, false}) {
-      gemm.compute = tf32 ? "f32_tf32" : "f32";
-      gemm.a_type = gemm.b_type = gemm.c_type = tf32 ? DType::kF32 : DType::kBF16;
+    struct Kind {
+      const char* compute;
+      DType dtype;
+      int64_t size;
+      double records::Ceilings::* rate;
+    };
+    for (const Kind& kind :
+         {Kind{"f32_tf32", DType::kF32, kMatrix, &records::Ceilings::tf32_flops},
+          Kind{"f32", DType::kBF16, kMatrix, &records::Ceilings::bf16_flops},
+          Kind{"f64", DType::kF64, kDoubleMatrix, &records::Ceilings::fp64_flops}}) {
+      plan::Gemm gemm;
+      gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = kind.size;
+      gemm.compute = kind.compute;
+      gemm.a_type = gemm.b_type = gemm.c_type = kind.dtype;
       TRY_ASSIGN(const double us, Time([&] { return (*blas)->Enqueue(gemm, at); }));
-      (tf32 ? ceilings->tf32_flops : ceilings->bf16_flops) = flops / (us * 1e-6);
+      const auto size = static_cast<double>(kind.size);
+      ceilings->*kind.rate = 2 * size * size * size / (us * 1e-6);
     }
     return {};
   }

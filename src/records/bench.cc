@@ -6,7 +6,11 @@
 #include <map>
 #include <utility>
 
+#include "records/bench_fields.h"
+
 namespace cupel::records {
+
+std::string_view Name(ArithmeticUnit unit) { return NameOf(unit); }
 
 const Timing* SettingTimes::Find(const std::string& name) const {
   const auto found = std::ranges::find(timings, name, &Timing::name);

@@ -66,6 +66,7 @@ struct SettingTimes {
   int sets = 0;
   double overhead_us = 0;                               // of the clock, already subtracted
   double read_bytes = 0, written_bytes = 0, flops = 0;  // that the task requires; 0 flops: unknown
+  ArithmeticUnit unit = ArithmeticUnit::kFloat32;       // that the task may use for `flops`
   double floor_us = 0;  // shorter times are impossible or suspicious
   GpuState before, after;
   std::string torch_version;

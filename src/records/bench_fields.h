@@ -21,6 +21,16 @@ struct Names<stats::Difference> {
 };
 
 template <>
+struct Names<ArithmeticUnit> {
+  static constexpr std::pair<ArithmeticUnit, std::string_view> kAll[] = {
+      {ArithmeticUnit::kFloat32, "float32 cores"},
+      {ArithmeticUnit::kTf32, "tf32 tensor cores"},
+      {ArithmeticUnit::kSixteenBit, "16-bit tensor cores"},
+      {ArithmeticUnit::kEightBit, "8-bit tensor cores"},
+      {ArithmeticUnit::kFloat64, "float64 tensor cores"}};
+};
+
+template <>
 struct Fields<stats::Interval> {
   template <typename Visitor, typename Record>
   static void Visit(Visitor& visit, Record& interval) {
@@ -57,10 +67,11 @@ struct Fields<Ceilings> {
     visit("tf32_flops", ceilings.tf32_flops, "operations per second; 0: not measured");
     visit("bf16_flops", ceilings.bf16_flops, "operations per second; 0: not measured");
     visit("launch_us", ceilings.launch_us, "of a dependent launch in a graph");
+    visit.Since("fp64_flops", ceilings.fp64_flops, "operations per second; 0: not measured");
   }
   static const char* Problem(const Ceilings& c) {
-    for (const double rate :
-         {c.read_bytes, c.copy_bytes, c.fp32_flops, c.tf32_flops, c.bf16_flops, c.launch_us}) {
+    for (const double rate : {c.read_bytes, c.copy_bytes, c.fp32_flops, c.tf32_flops, c.bf16_flops,
+                              c.launch_us, c.fp64_flops}) {
       if (!std::isfinite(rate) || rate < 0) return "has a rate that is out of range";
     }
     if (c.read_bytes <= 0 || c.copy_bytes <= 0) return "must have a positive memory bandwidth";
@@ -141,6 +152,7 @@ struct Fields<SettingTimes> {
     visit("read_bytes", times.read_bytes, "that the task must read");
     visit("written_bytes", times.written_bytes, "that the task must write");
     visit.If(times.flops > 0, "floating_point_operations", times.flops, "if known");
+    visit.If(times.flops > 0, "unit", times.unit, "that the task may use for these operations");
     visit("floor_us", times.floor_us, "the time to read at the measured rate");
     visit("before", times.before, "the GPU");
     visit("after", times.after, "the GPU");

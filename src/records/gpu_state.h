@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cupel::records {
@@ -15,6 +16,11 @@ struct GpuState {
   int processes = 0;                      // with a context on the same GPU, including ours
 };
 
+/// What does a task's arithmetic: the fastest unit whose precision the task's contract allows.
+enum class ArithmeticUnit { kFloat32, kTf32, kSixteenBit, kEightBit, kFloat64 };
+/// "16-bit tensor cores".
+std::string_view Name(ArithmeticUnit unit);
+
 /// The rates that a GPU actually reaches, as measured. Times are compared with these.
 struct Ceilings {
   std::string gpu;                        // "NVIDIA H200"
@@ -23,6 +29,7 @@ struct Ceilings {
   double fp32_flops = 0;                  // fused multiply-add
   double tf32_flops = 0, bf16_flops = 0;  // cuBLAS; 0 without it
   double launch_us = 0;                   // of a dependent launch in a graph
+  double fp64_flops = 0;                  // cuBLAS; 0 without it
 };
 
 struct EnergyUse {

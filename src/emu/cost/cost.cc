@@ -26,6 +26,9 @@ constexpr double kDramLatency = 629;
 constexpr double kL2Latency = 285;
 constexpr double kL1Latency = 46;
 constexpr double kSharedLatency = 34;
+// Clocks that a kernel waits for its code and its parameters, which come from DRAM too: a load from
+// DRAM for each of them. (An empty kernel, with which launches were measured, hardly has any.)
+constexpr double kCodeLatency = 2 * kDramLatency;
 // Clocks of a barrier at which all warps arrive at once: 14 with one warp, 76 with 32.
 constexpr double kBarrierLatency = 12;
 constexpr double kBarrierLatencyPerWarp = 2;
@@ -47,7 +50,7 @@ constexpr double kAtomicTurnsPerClock = 0.29;
 constexpr double kIntegersPerClock = 64;
 constexpr double kSpecialPerClock = 16;
 constexpr double kConversionsPerClock = 64;
-// The share of the peak that cuBLAS reaches on medium-sized shapes.
+// The share of the peak, of arithmetic or of memory, that cuBLAS reaches on medium-sized shapes.
 constexpr double kLibraryShare = 0.6;
 
 struct Shape {
@@ -106,7 +109,12 @@ Traffic TrafficOf(const CostInput& input) {
   traffic.stores = static_cast<double>(input.counters.global_store_sectors) * kSectorBytes;
   traffic.first_loads =
       once(traffic.loads, input.filled_bytes > 0 ? input.filled_bytes : input.footprint_bytes);
-  traffic.first_stores = once(traffic.stores, input.footprint_bytes);
+  // Results mostly go to buffers without data. Each of their sectors may be stored in parts.
+  const uint64_t empty =
+      input.filled_bytes > 0 && input.footprint_bytes > input.filled_bytes
+          ? std::max(input.footprint_bytes - input.filled_bytes, input.counters.global_store_bytes)
+          : 0;
+  traffic.first_stores = once(once(traffic.stores, empty), input.footprint_bytes);
   return traffic;
 }
 
@@ -236,7 +244,7 @@ std::vector<std::pair<std::string, double>> CostBreakdown::Bounds() const {
 
 double CostBreakdown::Total() const {
   const double memory = std::max(dram_us, l2_us);  // the same bytes pass both
-  double sum = memory * memory;
+  double sum = memory * memory + 2 * in_step * dram_us * latency_us;
   for (const auto& [name, us] : Bounds()) sum += name == "dram" || name == "l2" ? 0 : us * us;
   return std::sqrt(sum) + launch_us;
 }
@@ -271,7 +279,9 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   cost.launch_us = device.launch_latency_us;
   if (input.counters.grid.Count() == 0 || input.counters.block.Count() == 0) return cost;
   const Shape shape = ShapeOf(input, device);
+  cost.launch_us += kCodeLatency / shape.clock_mhz;
   const Traffic traffic = TrafficOf(input);
+  if (traffic.all() > 0) cost.in_step = traffic.loads / traffic.all() / shape.waves;
   const records::LaunchCounters& c = input.counters;
   cost.blocks_us = shape.blocks / kBlocksPerClock / shape.clock_mhz;
   cost.issue_us = IssueUs(c, shape);
@@ -300,7 +310,7 @@ double EstimateCopyUs(uint64_t bytes, const device::Description& device) {
 
 double EstimateGemmUs(double flops, double peak, double bytes, const device::Description& device) {
   return device.launch_latency_us +
-         std::max(flops / (peak * kLibraryShare), bytes / device.dram_bytes) * 1e6;
+         std::max(flops / peak, bytes / device.dram_bytes) / kLibraryShare * 1e6;
 }
 
 }  // namespace cupel::emu

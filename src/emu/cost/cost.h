@@ -4,8 +4,8 @@
 // Each bound is a small function in cost.cc, where its constants are named and their sources given.
 //
 // Not modelled: reuse between blocks of an SM, DRAM bank conflicts, clock throttling, and changes
-// that ptxas makes to the PTX (except fused shared accesses).
-// SPDX-License-Identifier: Apache-2.0
+// that ptxas makes to the PTX (except fused shared accesses, predicated branches and unrolled
+// loops: regions.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -46,10 +46,13 @@ struct CostBreakdown {
   double l1_us = 0;       // all sectors through the L1 of the busiest SM
   double atomics_us = 0;  // atomics at the L2
   double launch_us = 0;
+  /// The share of DRAM's time during which warps wait in step: 1 if the launch only loads and all
+  /// blocks run at the same time. Blocks of other waves fill the gaps, and stores do not wait.
+  double in_step = 0;
   /// The root of the sum of the squared bounds, plus launch_us; of DRAM and L2 only the slower
-  /// counts. The result is close to the slowest bound if that dominates, and larger if several
-  /// bounds are similar, because they overlap imperfectly. It also orders variants that have the
-  /// same slowest bound.
+  /// counts. Latency and DRAM add up as far as warps wait in step. The result is close to the
+  /// slowest bound if that dominates, and larger if several bounds are similar, because they
+  /// overlap imperfectly. It also orders variants that have the same slowest bound.
   double Total() const;
   /// All bounds by name ("dram", "latency", …), the slowest first.
   std::vector<std::pair<std::string, double>> Bounds() const;

@@ -12,7 +12,9 @@
 #include "emu/core/source_line.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
+#include "emu/cost/regions.h"
 #include "emu/isa/instructions.h"
+#include "ptx/parser.h"
 
 namespace cupel::emu {
 namespace {
@@ -168,23 +170,65 @@ uint64_t Hottest(const Profile& profile, const Scale& scale) {
   return most;
 }
 
-/// The count of a basic block is the maximum over its instructions: guards only reduce counts.
-void SumChains(const Code& code, const Profile& profile, const Scale& scale,
-               LaunchCounters* counters) {
-  for (const Chain& chain : code.chains) {
-    uint64_t times = 0, missed = 0;
-    for (size_t i = chain.begin; i < std::min<size_t>(chain.end, code.instructions.size()); ++i) {
+/// The regions of the kernel. If calls were inlined, the PTX text does not have the kernel's
+/// instructions, and its basic blocks are taken instead.
+std::vector<Region> RegionsOfCode(const Code& code, const std::string& demangled) {
+  for (const ptx::Function& function : code.module->functions) {
+    if (function.is_entry && function.body.size() == code.instructions.size() &&
+        ptx::Demangle(function.name) == demangled) {
+      return RegionsOf(function);
+    }
+  }
+  std::vector<Region> regions;
+  for (const Chain& chain : code.chains) regions.push_back({chain, {}, {}, {}});
+  return regions;
+}
+
+/// How often warps run one iteration and how often kUnrolled together, if they run `times`
+/// iterations of a loop that they leave `exits` times. Two iterations of the rest run together.
+struct Iterations {
+  uint64_t single = 0, unrolled = 0;
+};
+Iterations Unroll(uint64_t times, uint64_t exits) {
+  const uint64_t entries = std::max<uint64_t>(exits, 1);
+  const uint64_t trips = times / entries, longer = times % entries;
+  const auto single = [](uint64_t count) { return (count % kUnrolled + 1) / 2; };
+  return {(entries - longer) * single(trips) + longer * single(trips + 1),
+          (entries - longer) * (trips / kUnrolled) + longer * ((trips + 1) / kUnrolled)};
+}
+
+/// The count of a region is the maximum over its instructions: guards only reduce counts.
+void SumChains(const Code& code, const std::vector<Region>& regions, const Profile& profile,
+               const Scale& scale, LaunchCounters* counters) {
+  const auto visits = [&](size_t op) {
+    return op < profile.visits.size() ? profile.visits[op].times : 0;
+  };
+  for (const Region& region : regions) {
+    uint64_t times = 0, missed = 0, loaded = 0;
+    const size_t end = std::min<size_t>(region.chain.end, code.instructions.size());
+    for (size_t i = region.chain.begin; i < end; ++i) {
       const Code::Instruction& instruction = code.instructions[i];
-      if (instruction.first_op >= profile.visits.size()) break;
-      times = std::max(times, profile.visits[instruction.first_op].times);
+      times = std::max(times, visits(instruction.first_op));
       for (size_t op = instruction.first_op; op < instruction.end_op; ++op) {
         missed += profile.accesses[op].work.missed_requests;
       }
     }
-    counters->chain_clocks += times * chain.clocks;
-    counters->chain_shared_loads += times * chain.shared_loads;
-    counters->chain_loads += times * chain.loads;
-    counters->chain_misses += std::min(times * chain.loads, missed);
+    for (const uint32_t load : region.loads) loaded += visits(code.instructions[load].end_op - 1);
+    Iterations iterations{times, 0};
+    if (region.unrolled.end != 0 && end < code.instructions.size()) {
+      iterations = Unroll(times, visits(code.instructions[end].first_op));
+    }
+    const auto sum = [&](uint32_t Chain::* member) {
+      return iterations.single * region.chain.*member +
+             iterations.unrolled * region.unrolled.*member;
+    };
+    // A warp whose lanes all skip a guarded load does not wait for it.
+    uint64_t loads = sum(&Chain::loads);
+    if (!region.loads.empty()) loads = std::min(loads, loaded);
+    counters->chain_clocks += sum(&Chain::clocks);
+    counters->chain_shared_loads += sum(&Chain::shared_loads);
+    counters->chain_loads += loads;
+    counters->chain_misses += std::min(loads, missed);
   }
   for (uint64_t* sum : {&counters->chain_clocks, &counters->chain_shared_loads,
                         &counters->chain_loads, &counters->chain_misses}) {
@@ -236,6 +280,12 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
   if (counted == 0) return;
   const Scale scale{blocks, counted};
   Lines lines(code);
+  const std::vector<Region> regions = RegionsOfCode(code, counters->kernel);
+  std::vector<bool> is_merged(code.instructions.size(), false);
+  for (const Region& region : regions) {
+    for (const uint32_t store : region.merged_stores) is_merged[store] = true;
+  }
+  uint64_t merged_sectors = 0;
   for (size_t i = 0; i < code.instructions.size(); ++i) {
     const Code::Instruction& instruction = code.instructions[i];
     const size_t begin = instruction.first_op;
@@ -253,6 +303,10 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
       const StrideVote& vote = profile.accesses[op].stride;
       if (vote.votes > lines.stride(line).votes) lines.stride(line) = vote;
     }
+    if (is_merged[i]) {
+      merged_sectors += work.store_sectors;
+      work.store_sectors = work.store_lines = 0;
+    }
     if (instruction.is_branch) work.branches = first.times;
     if (instruction.kind == InstructionClass::kBarrier) work.barriers = first.times;
     lines[line].work.Add(work);
@@ -262,7 +316,8 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
     if (instruction.is_free) counters->free_instructions += first.times;
     if (instruction.is_retried) counters->retry_clocks += kRetryClocks * work.shared_wavefronts;
   }
-  SumChains(code, profile, scale, counters);
+  SumChains(code, regions, profile, scale, counters);
+  counters->global_store_sectors -= std::min(counters->global_store_sectors, scale(merged_sectors));
   ScaleWork(scale, &counters->work);
   counters->global_requests = counters->work.load_requests + counters->work.store_requests;
   for (uint64_t& count : counters->mix) count = scale(count);

@@ -181,6 +181,48 @@ TEST_F(ProfileTest, StrideVoteUsesTheFirstCountedBlock) {
   EXPECT_EQ(early.block, late.block);
 }
 
+// Two guarded loads: all warps execute the first, one of four the second.
+TEST_F(ProfileTest, GuardedLoadsWaitTogether) {
+  Interpreter machine(std::string(kHead) + R"(
+.visible .entry sum(.param .u64 in, .param .u64 out, .param .u32 first, .param .u32 second)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [in];
+  ld.param.u64 %rd2, [out];
+  ld.param.u32 %r1, [first];
+  ld.param.u32 %r2, [second];
+  mov.u32 %r3, %tid.x;
+  mul.wide.s32 %rd3, %r3, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  mov.u32 %r4, 0;
+  mov.u32 %r5, 0;
+  setp.ge.u32 %p1, %r3, %r1;
+  @%p1 bra FIRST;
+  ld.global.u32 %r4, [%rd4];
+FIRST:
+  setp.ge.u32 %p2, %r3, %r2;
+  @%p2 bra SECOND;
+  ld.global.u32 %r5, [%rd4+4096];
+SECOND:
+  add.s32 %r6, %r4, %r5;
+  st.global.u32 [%rd5], %r6;
+  ret;
+}
+)");
+  const uint64_t in = machine.Buffer(std::vector<uint32_t>(4096, 1));
+  const uint64_t out = machine.Buffer(std::vector<uint32_t>(128, 0));
+  const auto chain_loads = [&](uint32_t first, uint32_t second) {
+    return machine.Launch("sum", {1, 1, 1}, {128, 1, 1}, in, out, first, second)
+        .counters.chain_loads;
+  };
+  EXPECT_EQ(chain_loads(128, 128), 4u);
+  EXPECT_EQ(chain_loads(32, 0), 1u);
+  EXPECT_EQ(chain_loads(0, 0), 0u);
+}
+
 TEST_F(ProfileTest, LineCountsMatchBlockCounts) {
   const LaunchCounters counters = Run(4, 4, 7);
   EXPECT_EQ(counters.work.warp_instructions, counters.warp_instructions);

@@ -62,12 +62,33 @@ def short(text: str) -> str:
     return text[:500]
 
 
+def causal_formulas() -> dict:
+    """PyTorch's formulas for attention count all pairs of tokens. With is_causal, half of them are needed."""
+    from torch.utils.flop_counter import flop_registry
+
+    def halved(formula: Callable[..., int], at: int) -> Callable[..., int]:
+        def count(*args: Any, **keywords: Any) -> int:
+            is_causal = keywords.get("is_causal", args[at] if at < len(args) else False)
+            flops = formula(*args, **keywords)
+            return flops // 2 if is_causal else flops
+        count._get_raw = True  # as the formulas in the registry: arguments as they are, not their shapes
+        return count
+
+    formulas = {}
+    for operation, formula in flop_registry.items():
+        schema = getattr(getattr(operation, "default", None), "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema else []
+        if "is_causal" in names:
+            formulas[operation] = halved(formula, names.index("is_causal"))
+    return formulas
+
+
 def flops_of(call: Call) -> int:
     """Operations of products and convolutions in one call, as PyTorch counts them; 0 if it cannot."""
     try:
         from torch.utils.flop_counter import FlopCounterMode
         armed = call.arm(call.plain)
-        with FlopCounterMode(display=False) as counter:
+        with FlopCounterMode(display=False, custom_mapping=causal_formulas()) as counter:
             call.run()
         del armed
         return int(counter.get_total_flops())
