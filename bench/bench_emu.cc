@@ -28,6 +28,7 @@ struct Workload {
   std::vector<uint64_t> buffers;  // size of each pointer parameter's buffer, in floats
   std::vector<int> integers;
   std::vector<float> floats;
+  double multiply_adds = 0;  // of matrix instructions
 };
 
 std::vector<Workload> Workloads() {
@@ -45,6 +46,20 @@ std::vector<Workload> Workloads() {
       {"rmsnorm", {512, 1, 1}, {256, 1, 1}, {512 * 4096, 4096, 512 * 4096}, {4096}, {1e-5f}},
       {"matmul_double", {16, 16, 1}, {16, 16, 1}, {1 << 16, 1 << 16, 1 << 16}, {256}, {}},
       {"fma_chain", {64, 1, 1}, {256, 1, 1}, {1 << 14, 1 << 14}, {4096}, {}},
+      {"mma_tile",
+       {16, 1, 1},
+       {256, 1, 1},
+       {1 << 14, 1 << 14},
+       {256},
+       {},
+       16.0 * 8 * 256 * 8 * 2048},
+      {"wgmma_tile",
+       {8, 1, 1},
+       {256, 1, 1},
+       {1 << 14, 1 << 14},
+       {64},
+       {},
+       8.0 * 64 * 128 * 128 * 64},
   };
 }
 
@@ -133,7 +148,12 @@ void MeasureLaunch(benchmark::State& state, const Workload& workload, Mode mode,
   }
   const double lanes = static_cast<double>(counted->counters.lane_instructions) *
                        static_cast<double>(state.iterations());
-  state.counters["lane_instructions_per_core"] = lanes / (ProcessSeconds() - start);
+  const double seconds = ProcessSeconds() - start;
+  state.counters["lane_instructions_per_core"] = lanes / seconds;
+  if (workload.multiply_adds > 0) {
+    state.counters["multiply_adds_per_core"] =
+        workload.multiply_adds * static_cast<double>(state.iterations()) / seconds;
+  }
 }
 
 void Register(const Workload& workload) {

@@ -58,7 +58,8 @@ constexpr uint32_t BitsOf(MatrixType type) {
   }
 }
 
-/// Elements of one operand: an upper bound for all shapes of PTX.
+/// Elements of one operand: an upper bound for all shapes of PTX but those of wgmma, whose B is
+/// larger.
 inline constexpr uint32_t kMostProductElements = 1024;
 
 /// d = a * b + c. The list contains the slots of a [m][k], b [n][k], c [m][n][…] and d [m][n][…].
@@ -70,21 +71,21 @@ struct ProductShape {
   bool is_and = false;     // b1: and instead of xor
 
   uint32_t Pack() const {
-    return m | n << 3 | k << 6 | static_cast<uint32_t>(a) << 9 | static_cast<uint32_t>(b) << 13 |
-           static_cast<uint32_t>(c) << 17 | static_cast<uint32_t>(d) << 21 |
-           uint32_t{saturates} << 25 | uint32_t{is_and} << 26;
+    return m | n << 3 | k << 9 | static_cast<uint32_t>(a) << 12 | static_cast<uint32_t>(b) << 16 |
+           static_cast<uint32_t>(c) << 20 | static_cast<uint32_t>(d) << 24 |
+           uint32_t{saturates} << 28 | uint32_t{is_and} << 29;
   }
   static ProductShape Unpack(uint32_t bits) {
     ProductShape shape;
     shape.m = bits & 7u;
-    shape.n = (bits >> 3) & 7u;
-    shape.k = (bits >> 6) & 7u;
-    shape.a = static_cast<MatrixType>((bits >> 9) & 15u);
-    shape.b = static_cast<MatrixType>((bits >> 13) & 15u);
-    shape.c = static_cast<MatrixType>((bits >> 17) & 15u);
-    shape.d = static_cast<MatrixType>((bits >> 21) & 15u);
-    shape.saturates = ((bits >> 25) & 1u) != 0;
-    shape.is_and = ((bits >> 26) & 1u) != 0;
+    shape.n = (bits >> 3) & 63u;
+    shape.k = (bits >> 9) & 7u;
+    shape.a = static_cast<MatrixType>((bits >> 12) & 15u);
+    shape.b = static_cast<MatrixType>((bits >> 16) & 15u);
+    shape.c = static_cast<MatrixType>((bits >> 20) & 15u);
+    shape.d = static_cast<MatrixType>((bits >> 24) & 15u);
+    shape.saturates = ((bits >> 28) & 1u) != 0;
+    shape.is_and = ((bits >> 29) & 1u) != 0;
     return shape;
   }
 };

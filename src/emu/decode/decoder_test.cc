@@ -52,7 +52,7 @@ TEST(DecoderTest, AcceptsWordsThatChangeOnlyWhatIsCached) {
 
 TEST(DecoderTest, RejectsWordsThatChangeTheMeaning) {
   for (const char* text :
-       {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
+       {"st.async.mmio.release.sys.global.u32 [%rd1], %r2;",
         "red.async.relaxed.cluster.global.add.u32 [%rd1], %r1;",
         "ld.global.frobnicated.u32 %r1, [%rd1];", "add.saturated.u32 %r1, %r2, %r3;",
         "frobnicate.u32 %r1;", "multimem.red.global.add.f32 [%rd1], %f1;"}) {

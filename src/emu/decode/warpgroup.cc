@@ -1,5 +1,5 @@
-// wgmma. Each product becomes reads of fragments from shared memory and products like those of mma,
-// for 32 columns at a time (emu/core/warpgroup.h).
+// wgmma. Each product becomes reads of fragments from shared memory and a product like that of mma;
+// integers for 32 columns at a time (emu/core/warpgroup.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/core/warpgroup.h"
 
@@ -164,16 +164,20 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
   std::vector<int> left = ReadLeft(instr, of_left, scales.transposes_a);
   if (left.empty()) return Fail(instr.Mnemonic() + " with these operands");
   if (scales.negates) left = Negated(left, *a);
-  for (uint32_t first = 0; first < columns; first += 4) {
-    shape.n = std::min(4u, columns - first);
+  const uint32_t most = product == Micro::kMmaFloat ? columns : 4;  // columns of one op
+  for (uint32_t first = 0; first < columns; first += most) {
+    shape.n = std::min(most, columns - first);
     std::vector<int> right(size_t{2} * shape.n);
     auto used = temporaries_used_[SlotKind::kWord];
     for (int& slot : right) slot = Temporary(SlotKind::kWord);
-    WarpgroupRead read;
-    read.lines = shape.n;
-    read.first = first;
-    read.transposed = scales.transposes_b;
-    EmitRead(descriptor, read, right);
+    for (uint32_t line = 0; line < shape.n; line += 4) {
+      WarpgroupRead read;
+      read.lines = std::min(4u, shape.n - line);
+      read.first = first + line;
+      read.transposed = scales.transposes_b;
+      const auto begin = right.begin() + 2 * line;
+      EmitRead(descriptor, read, {begin, begin + 2 * read.lines});
+    }
     const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(2 * slots * first);
     const std::vector<Operand> part(begin,
                                     begin + static_cast<std::ptrdiff_t>(2 * slots * shape.n));

@@ -27,9 +27,9 @@ constexpr std::string_view kListEnd = "<!-- end of instructions -->\n";
 std::string_view NoteOn(Decode decode) {
   switch (decode) {
     case Decode::kAccess:
-      return "8 to 64 bits; vectors of 2, 4 and 8; all spaces, caches, orders and scopes";
+      return "8 to 64 bits; vectors of 2, 4 and 8; all spaces, caches, orders and scopes; st.async";
     case Decode::kAtomic:
-      return "vectors of 2, 4 and 8; all orders and scopes";
+      return "vectors of 2, 4 and 8; all orders and scopes; red.async";
     case Decode::kMov:
       return "also packs and unpacks vectors";
     case Decode::kCvta:
@@ -41,7 +41,7 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kBarrier:
       return "blocks, warps, clusters";
     case Decode::kFence:
-      return "orders accesses for the race checks; no effect between proxies";
+      return "orders accesses for the race checks, also those of the asynchronous proxy";
     case Decode::kHint:
     case Decode::kPolicy:
       return "no effect";
@@ -50,13 +50,15 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kFragment:
       return "as mma";
     case Decode::kWarpgroup:
-      return "sm_90a: dense, all shapes, types and swizzles; complete when executed";
+      return "sm_90a: dense, all shapes, types, layouts and swizzles";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:
-      return "cp.async, bulk copies between global memory and the block's shared memory";
+      return "cp.async; bulk and tensor copies: tile and im2col, reductions, multicast, all "
+             "swizzles "
+             "but those of larger atoms, no interleaved layouts";
     case Decode::kMemoryBarrier:
-      return "in the block's own shared memory";
+      return "also in the shared memory of other blocks of the cluster";
     case Decode::kIndexedBranch:
       return ".idx";
     default:
