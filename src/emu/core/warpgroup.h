@@ -24,6 +24,20 @@ struct MatrixDescriptor {
         base_offset(static_cast<uint32_t>(bits >> 49 & 7)),
         swizzle(16u << (4 - (bits >> 62)) % 4) {}
 
+  /// No byte of the first `lines` lines (a multiple of 8) is at this address or after it.
+  uint32_t EndOf(uint32_t lines, bool transposed) const {
+    const uint32_t groups = (lines - 1) / 8;
+    uint32_t last = 0;
+    if (swizzle == 16) {
+      last = groups * stride + 7 * 16 + leading + 15;
+    } else if (transposed) {
+      last = (lines - 1) / (swizzle / 2) * leading + stride + 8 * swizzle - 1;
+    } else {
+      last = groups * stride + 8 * swizzle - 1;
+    }
+    // Swizzling stays within 128 bytes.
+    return ((start + last) | 127) + 1;
+  }
   /// The address of `byte` (along k) of line `line` (along m or n). Neighbouring bytes are
   /// neighbours in memory within 16 bytes.
   uint32_t OfLines(uint32_t line, uint32_t byte) const {

@@ -37,6 +37,15 @@ bool ForEachOperandPiece(const Warp& warp, const Op* op, uint64_t a, uint64_t b,
   return ForEachPiece(MatrixDescriptor(b), 0, 8 * shape.columns, shape.transposes_b, f);
 }
 
+/// True if the operands are surely inside of shared memory.
+bool AreInBounds(const Warp& warp, const Op* op, const WarpgroupProduct& product) {
+  const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
+  const bool left = op->src[0] < 0 ||
+                    MatrixDescriptor(product.a).EndOf(64, shape.transposes_a) <= warp.shared_bytes;
+  return left && MatrixDescriptor(product.b).EndOf(8 * shape.columns, shape.transposes_b) <=
+                     warp.shared_bytes;
+}
+
 bool CheckBounds(Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active) {
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
@@ -72,7 +81,8 @@ const Op* IssueProduct(Warp& warp, const Op* op) {
   if (op->src[0] >= 0) product.a = At<const uint64_t>(warp, op->src[0])[0];
   product.b = At<const uint64_t>(warp, op->src[1])[0];
   if (op->src[2] >= 0) product.scale = MaskAt(warp, op->src[2]);
-  const bool in_bounds = ForEachOperandPiece(warp, op, product.a, product.b,
+  const bool in_bounds = AreInBounds(warp, op, product) ||
+                         ForEachOperandPiece(warp, op, product.a, product.b,
                                              [&](const uint32_t* offsets, uint32_t active) {
                                                return CheckBounds(warp, op, offsets, active);
                                              });
