@@ -33,7 +33,7 @@ struct MatrixDescriptor {
     } else if (transposed) {
       last = (lines - 1) / (swizzle / 2) * leading + stride + 8 * swizzle - 1;
     } else {
-      last = groups * stride + 8 * swizzle - 1;
+      last = groups * stride + 7 * swizzle + 31;
     }
     // Swizzling stays within 128 bytes.
     return ((start + last) | 127) + 1;
