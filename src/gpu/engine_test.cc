@@ -105,6 +105,10 @@ L: ld.shared.f32 %f, [%r2]; st.global.f32 [%d3], %f;
 
 std::vector<float> FloatsOf(const engine::Run& run) {
   std::vector<float> floats;
+  for (const records::Finding& finding : run.findings) {
+    ADD_FAILURE() << finding.code << ": " << finding.message;
+  }
+  EXPECT_EQ(run.unsupported, "");
   if (run.outputs.size() != 1) return floats;
   floats.resize(run.outputs[0].bytes.size() / sizeof(float));
   std::memcpy(floats.data(), run.outputs[0].bytes.data(), floats.size() * sizeof(float));

@@ -50,13 +50,19 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
 }
 
 /// The position of each parameter of `function` in `bytes`. Empty if the driver cannot report them.
+/// The driver's offsets begin where it places the first parameter: at 48 bytes if that has an
+/// alignment of 64, as tensor maps have (CUDA 13.0).
 std::vector<void*> ParametersOf(const Driver& driver, CuFunction function, std::string& bytes) {
   std::vector<void*> places;
   if (driver.parameter_info == nullptr) return places;
-  size_t offset = 0, size = 0;
+  size_t first = 0, offset = 0, size = 0;
   while (driver.parameter_info(function, places.size(), &offset, &size) == 0) {
-    if (offset > bytes.size() || size > bytes.size() - offset) return {};
-    places.push_back(bytes.data() + offset);
+    if (places.empty()) first = offset;
+    if (offset < first || offset - first > bytes.size() ||
+        size > bytes.size() - (offset - first)) {
+      return {};
+    }
+    places.push_back(bytes.data() + (offset - first));
   }
   return places;
 }
@@ -158,13 +164,13 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
         driver.function_set(function, kMaxDynamicShared, static_cast<int>(launch.dynamic_shared));
     if (code != 0) return refused(code);
   }
+  // One by one if possible: a buffer of all parameters is wrong if the driver places the first one
+  // after a gap, and cannot be captured in cooperative launches.
+  std::vector<void*> one_by_one = ParametersOf(driver, function, parameters);
   size_t bytes = parameters.size();
   // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
   void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),
                    &bytes, nullptr};
-  // A captured cooperative launch must get its parameters one by one.
-  std::vector<void*> one_by_one;
-  if (launch.cooperative) one_by_one = ParametersOf(driver, function, parameters);
   const CuResult code = one_by_one.empty()
                             ? driver.launch(&config, function, nullptr, extra)
                             : driver.launch(&config, function, one_by_one.data(), nullptr);

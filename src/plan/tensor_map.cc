@@ -105,9 +105,6 @@ std::string_view ProblemOfKinds(const TensorMap& map) {
   if (map.fill == OobFill::kNan && !IsFloat(map.type)) {
     return "only floating-point types can fill with NaN";
   }
-  if (map.interleave == Interleave::k32B && map.swizzle != Swizzle::k32B) {
-    return "interleave 32B needs swizzle 32B";
-  }
   const bool whole = map.swizzle == Swizzle::kNone || map.swizzle == Swizzle::k128B ||
                      map.swizzle == Swizzle::k128BAtom32B;
   if (map.type == TensorMapType::kU4Align16 && !whole) {
