@@ -86,12 +86,25 @@ std::string Sequence(Random& random, size_t* results) {
 
 BlockKernel SequenceKernel(uint64_t seed) {
   Random random(seed);
+  const bool generic = random.Below(3) == 0;
   BlockKernel kernel;
-  kernel.name = fmt::format("mbarrier sequence {}", seed);
+  kernel.name =
+      fmt::format("mbarrier sequence {}{}", seed, generic ? " with generic addresses" : "");
   kernel.block = 1;
   size_t results = 0;
-  kernel.text = BlockHead(1, 0) + ".shared .align 8 .b64 bar;\n" + Sequence(random, &results) +
-                Sequence(random, &results) + "ret;\n}\n";
+  std::string sequences = Sequence(random, &results) + Sequence(random, &results);
+  auto replace = [&](const std::string& from, const std::string& to) {
+    for (size_t at; (at = sequences.find(from)) != sequences.npos;) {
+      sequences.replace(at, from.size(), to);
+    }
+  };
+  if (generic) {
+    replace(".shared::cta", "");
+    replace("[bar]", "[%y3]");
+  }
+  kernel.text = BlockHead(1, 0) +
+                ".shared .align 8 .b64 bar;\nmov.u64 %y3, bar;\ncvta.shared.u64 %y3, %y3;\n" +
+                sequences + "ret;\n}\n";
   kernel.buffers = {std::vector<std::byte>(4 * results)};
   return kernel;
 }
@@ -151,7 +164,7 @@ BlockKernel PipelineKernel(int stages, int chunks, uint64_t seed) {
 }
 
 /// cp.async of every size, with fewer bytes of the source, or with none.
-BlockKernel SmallCopies(const std::string& cache, int size, uint64_t seed) {
+BlockKernel SmallCopies(const std::string& cache, int size, bool increments, uint64_t seed) {
   Random random(seed);
   BlockKernel kernel;
   kernel.name = fmt::format("cp.async.{} {}", cache, size);
@@ -169,8 +182,9 @@ BlockKernel SmallCopies(const std::string& cache, int size, uint64_t seed) {
       "cp.async.{1}.shared.global [%x0], [%b0], {0};\n"
       "cp.async.{1}.shared.global [%x0+{2}], [%b0+{2}], {0}, %x1;\ncp.async.commit_group;\n"
       "cp.async.{1}.shared.global [%x0+{4}], [%b0+{4}], {0}, %p;\n"
-      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];\n",
-      size, cache, kThreads * 16, kThreads, 2 * kThreads * 16);
+      "cp.async.mbarrier.arrive{5}.shared::cta.b64 [bar];\n{6}",
+      size, cache, kThreads * 16, kThreads, 2 * kThreads * 16, increments ? "" : ".noinc",
+      increments ? "mbarrier.arrive.shared::cta.b64 _, [bar];\n" : "");
   kernel.text += WaitFor("bar", "0", "FULL") + "cp.async.wait_group 0;\nbar.sync 0;\n";
   kernel.text += CopyOut("%b1", "tile", 3 * kThreads * 16, kThreads) + "ret;\n}\n";
   return kernel;
@@ -217,18 +231,22 @@ BlockKernel BulkKernel(const Reduction& reduction, bool to_shared, uint64_t seed
       "mov.u32 %x2, tile;\nadd.u32 %x2, %x2, {0};\nmov.u32 %x3, other;\nadd.u32 %x3, %x3, {0};\n"
       "add.s64 %y1, %b0, {0};\nadd.s64 %y2, %b1, {0};\n@%q bra ISSUED;\n",
       offset);
+  const std::string hint = random.Below(2) == 0 ? "" : ".L2::cache_hint";
+  const std::string policy = hint.empty() ? "" : ", %m0";
+  if (!hint.empty()) kernel.text += "createpolicy.fractional.L2::evict_first.b64 %m0;\n";
   const std::string cp = reduces ? "cp.reduce.async.bulk" : "cp.async.bulk";
   if (to_shared) {
-    // PTX reduces to shared::cluster only from shared memory.
+    // PTX reduces to shared::cluster only from shared memory, and without a policy.
     kernel.text += fmt::format(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {0};\n"
-        "{1}.shared::cluster.{2}.mbarrier::complete_tx::bytes{3} [%x3], [{4}], {0}, [bar];\n",
-        bytes, cp, reduces ? "shared::cta" : "global", tail, reduces ? "%x2" : "%y1");
+        "{1}.shared::cluster.{2}.mbarrier::complete_tx::bytes{3} [%x3], [{4}], {0}, [bar]{5};\n",
+        bytes, cp, reduces ? "shared::cta" : "global", reduces ? tail : hint,
+        reduces ? "%x2" : "%y1", reduces ? "" : policy);
   } else {
     kernel.text += fmt::format(
-        "{}.global.shared::cta.bulk_group{} [%y2], [%x2], {};\ncp.async.bulk.commit_group;\n"
+        "{}.global.shared::cta.bulk_group{}{} [%y2], [%x2], {}{};\ncp.async.bulk.commit_group;\n"
         "cp.async.bulk.wait_group 0;\n",
-        cp, tail, bytes);
+        cp, hint, tail, bytes, policy);
   }
   kernel.text += "ISSUED:\n";
   if (to_shared) {
@@ -243,8 +261,12 @@ BlockKernel BulkKernel(const Reduction& reduction, bool to_shared, uint64_t seed
 std::vector<BlockKernel> CopyKernels() {
   std::vector<BlockKernel> kernels;
   uint64_t seed = 2000;
-  for (const int size : {4, 8, 16}) kernels.push_back(SmallCopies("ca", size, ++seed));
-  kernels.push_back(SmallCopies("cg", 16, ++seed));
+  for (const bool increments : {false, true}) {
+    for (const int size : {4, 8, 16}) {
+      kernels.push_back(SmallCopies("ca", size, increments, ++seed));
+    }
+    kernels.push_back(SmallCopies("cg", 16, increments, ++seed));
+  }
   for (const bool to_shared : {false, true}) {
     for (int i = 0; i < 3; ++i) kernels.push_back(BulkKernel({}, to_shared, ++seed));
   }

@@ -130,6 +130,30 @@ BlockKernel Asynchronous(uint32_t blocks, const std::string& mnemonic, int bytes
   return kernel;
 }
 
+/// Each block copies its tile to the next block.
+BlockKernel CopyToNext(uint32_t blocks, Random& random) {
+  BlockKernel kernel = Named("copy to the next block", blocks, random);
+  constexpr size_t kBytes = 16 * kThreads;
+  kernel.text += fmt::format(
+      ".shared .align 128 .b8 tile[{0}];\n.shared .align 128 .b8 other[{0}];\n"
+      ".shared .align 8 .b64 bar;\n",
+      kBytes);
+  kernel.text += CopyIn("%b0", "tile", kBytes, kThreads);
+  kernel.text += fmt::format(
+      "setp.ne.u32 %q, %t, 0;\n@%q bra READY;\nmbarrier.init.shared::cta.b64 [bar], 1;\n"
+      "fence.mbarrier_init.release.cluster;\nREADY: fence.proxy.async;\n{0}@%q bra ISSUED;\n"
+      "mov.u32 %x1, other;\nmapa.shared::cluster.u32 %x1, %x1, %x11;\nmov.u32 %x2, bar;\n"
+      "mapa.shared::cluster.u32 %x2, %x2, %x11;\nmov.u32 %x3, tile;\n"
+      "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%x2], {1};\n"
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[%x1], [%x3], {1}, [%x2];\nISSUED:\n",
+      kBarrier, kBytes);
+  kernel.text += WaitFor("bar", "0", "FULL") + CopyOut("%b1", "other", kBytes, kThreads);
+  kernel.text +=
+      "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\nret;\n}\n";
+  return kernel;
+}
+
 /// All blocks arrive at the mbarrier of block 0.
 BlockKernel Arrivals(uint32_t blocks, Random& random) {
   BlockKernel kernel = Named("arrivals", blocks, random);
@@ -213,6 +237,7 @@ std::vector<BlockKernel> ClusterKernels() {
     kernels.push_back(Registers(blocks, random));
     kernels.push_back(Accesses(blocks, random));
     kernels.push_back(Arrivals(blocks, random));
+    kernels.push_back(CopyToNext(blocks, random));
     kernels.push_back(Multicast(blocks, false, random));
     kernels.push_back(Multicast(blocks, true, random));
   }

@@ -84,9 +84,10 @@ class Maker {
     } else {
       copy = fmt::format(
           "cp{}.async.bulk.tensor{}.global.shared::cta{}{}.bulk_group [%m0, {{{}}}], [%x2];\n"
-          "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n",
+          "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group{} 0;\n",
           direction_ == Direction::kReduce ? ".reduce" : "", dimensions, operation_,
-          map_.im2col ? ".im2col_no_offs" : ".tile", coordinates);
+          map_.im2col ? ".im2col_no_offs" : ".tile", coordinates,
+          random_.Below(2) == 0 ? "" : ".read");
     }
     kernel.name = fmt::format(
         "tensor {}{} {} type {} rank {} swizzle {} fill {} at {{{}}} dims {} box {} steps {} "
@@ -178,6 +179,9 @@ class Maker {
       if (direction_ == Direction::kReduce || IsNan(value, *format)) {
         value = SmallFloat(Between(-20, 20), Between(-2, 2), *format);
       }
+      const bool is_tf32 =
+          map_.type == TensorMapType::kTF32 || map_.type == TensorMapType::kTF32Ftz;
+      if (is_tf32 && random_.Below(4) == 0) value = (value & ~0x1fffu) | 0x1000u;  // a tie
       if (random_.Below(8) == 0 && direction_ != Direction::kReduce) {
         value &= ~format->InfinityBits();  // a subnormal number
       }
