@@ -1,6 +1,7 @@
 // Kernels with one to three products of a warpgroup that add to the same accumulators: all types,
 // A in registers or shared memory, all swizzles, both directions of 16-bit operands, random
-// strides. SPDX-License-Identifier: Apache-2.0
+// strides.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <array>

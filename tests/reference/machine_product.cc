@@ -1,6 +1,7 @@
 // wgmma.mma_async: 64 rows of A times up to 256 columns of B, by the 128 threads of a warpgroup.
 // All products are added exactly and rounded once, so the results of programs must not depend on
-// the order and precision of the sum, which PTX leaves open. SPDX-License-Identifier: Apache-2.0
+// the order and precision of the sum, which PTX leaves open.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // Tensor copies (cp.async.bulk.tensor), one element at a time. PTX states what moves; that rows of
 // swizzled boxes have the pitch of the swizzle, the bits of the NaN that fills, the rounding to
-// TF32 and where stores end were measured on an H200. SPDX-License-Identifier: Apache-2.0
+// TF32 and where stores end were measured on an H200.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // Instructions that threads execute together: of a warp (shfl, vote, match, redux, activemask,
 // bar.warp.sync), of a block (bar) and of a cluster (barrier.cluster). Each executes when all
-// threads that it names have arrived. SPDX-License-Identifier: Apache-2.0
+// threads that it names have arrived.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "machine_state.h"
