@@ -67,7 +67,7 @@ std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes
   for (size_t i = 0; i < buffers; ++i) text += fmt::format("{}.param .u64 b{}", i ? ", " : "", i);
   for (size_t i = 0; i < maps; ++i) text += fmt::format(", .param .align 64 .b8 m{}[128]", i);
   text += fmt::format(
-      ")\n{}\n{{\n.reg .pred %p, %q; .reg .b32 %t, %x<12>, %w<4>;\n"
+      ")\n{}\n{{\n.reg .pred %p, %q; .reg .b32 %t, %x<12>, %w<4>, %tries;\n"
       ".reg .b64 %b<4>, %m<4>, %y<4>;\nmov.u32 %t, %tid.x;\n",
       attributes);
   for (size_t i = 0; i < buffers; ++i) text += fmt::format("ld.param.u64 %b{0}, [b{0}];\n", i);
@@ -105,11 +105,14 @@ std::string CopyOut(const std::string& buffer, const std::string& shared, size_t
   return CopyLoop(buffer, shared, bytes, threads, false);
 }
 
-std::string WaitFor(const std::string& barrier, const std::string& parity,
-                    const std::string& label) {
+std::string WaitFor(const std::string& barrier, const std::string& parity, const std::string& label,
+                    const std::string& order) {
   return fmt::format(
-      "{0}: mbarrier.try_wait.parity.shared::cta.b64 %p, [{1}], {2};\n@!%p bra {0};\n", label,
-      barrier, parity);
+      "mov.u32 %tries, 0;\n"
+      "{0}: mbarrier.try_wait.parity{3}.shared::cta.b64 %p, [{1}], {2};\n@%p bra {0}_END;\n"
+      "add.u32 %tries, %tries, 1;\nsetp.lt.u32 %p, %tries, 20000;\n@%p bra {0};\ntrap;\n"
+      "{0}_END:\n",
+      label, barrier, parity, order);
 }
 
 std::vector<std::byte> RandomBytes(size_t bytes, Random& random) {

@@ -62,9 +62,10 @@ std::string CopyIn(const std::string& buffer, const std::string& shared, size_t 
                    uint32_t threads);
 std::string CopyOut(const std::string& buffer, const std::string& shared, size_t bytes,
                     uint32_t threads);
-/// Waits until a phase of an mbarrier is over. `label` is unique in the kernel.
-std::string WaitFor(const std::string& barrier, const std::string& parity,
-                    const std::string& label);
+/// Waits until a phase of an mbarrier is over. `label` is unique in the kernel, `order` is the
+/// instruction's (".acquire.cluster"). Traps after many tries, so that no GPU hangs.
+std::string WaitFor(const std::string& barrier, const std::string& parity, const std::string& label,
+                    const std::string& order = "");
 std::vector<std::byte> RandomBytes(size_t bytes, Random& random);
 /// value * 2^exponent; exact in the format.
 uint64_t SmallFloat(int value, int exponent, const Format& format);

@@ -165,11 +165,13 @@ BlockKernel Arrivals(uint32_t blocks, Random& random) {
       "red.relaxed.cluster.shared::cluster.add.u32 [%x5], %t;\n"
       "mov.u32 %x6, bar;\nmapa.shared::cluster.u32 %x6, %x6, 0;\n"
       "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%x6];\n"
-      "setp.ne.u32 %p, %x10, 0;\n@%p bra DONE;\n"
-      "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [bar], 0;\n"
-      "@!%p bra WAIT;\nld.shared.b32 %x1, [cell];\nmul.wide.u32 %y0, %t, 16;\n"
-      "add.s64 %b1, %b1, %y0;\nst.global.b32 [%b1], %x1;\nDONE:\n{1}ret;\n}}\n",
+      "setp.ne.u32 %p, %x10, 0;\n@%p bra DONE;\n",
       blocks * kThreads, kBarrier);
+  kernel.text += WaitFor("bar", "0", "FULL", ".acquire.cluster");
+  kernel.text += fmt::format(
+      "ld.shared.b32 %x1, [cell];\nmul.wide.u32 %y0, %t, 16;\nadd.s64 %b1, %b1, %y0;\n"
+      "st.global.b32 [%b1], %x1;\nDONE:\n{}ret;\n}}\n",
+      kBarrier);
   return kernel;
 }
 

@@ -311,6 +311,8 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
     case Opcode::kCreatepolicy:  // policies have no effect
       Write(thread, instr.operands[0], 0, 64, false);
       return true;
+    case Opcode::kTrap:
+      return Fail(&thread, "trap");
     case Opcode::kMbarrier:
       return ExecuteMbarrier(block, thread, instr);
     case Opcode::kCp:
