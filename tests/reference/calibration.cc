@@ -36,7 +36,7 @@ void Calibrate(Runner& runner, const Form& form, size_t samples) {
   std::vector<std::byte> out(samples * kResultBytes);
   std::vector<std::byte>* const buffers[] = {&in, &out};
   const auto grid = static_cast<uint32_t>(samples / kFormBlock);
-  const std::string wrong = runner.Run("f0", grid, kFormBlock, buffers);
+  const std::string wrong = runner.Run("f0", grid, kFormBlock, buffers, {});
   if (!wrong.empty()) {
     fmt::print("{}: {}\n", form.name, wrong);
     return;

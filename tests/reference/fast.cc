@@ -13,12 +13,12 @@ Fast::Fast(const ptx::Module& module, int vector_level) : pool_(1) {
 }
 
 std::string Fast::Run(const std::string& name, uint32_t grid, uint32_t block,
-                      std::span<std::vector<std::byte>* const> buffers, bool full_checks) {
+                      std::span<std::vector<std::byte>* const> buffers,
+                      std::span<const MapParameter> maps, bool full_checks) {
   const emu::Kernel* kernel = kernels_->Find(name);
   if (kernel == nullptr) return "no kernel " + name;
   auto memory = emu::GlobalMemory::Create();
   if (!memory) return memory.error().message;
-  std::vector<std::byte> parameters;
   std::vector<uint64_t> addresses;
   for (const std::vector<std::byte>* buffer : buffers) {
     const auto address = memory->Allocate(buffer->size(), static_cast<int>(addresses.size()), false,
@@ -26,9 +26,8 @@ std::string Fast::Run(const std::string& name, uint32_t grid, uint32_t block,
     if (!address) return address.error().message;
     std::memcpy(memory->Host(*address), buffer->data(), buffer->size());
     addresses.push_back(*address);
-    const auto* bytes = reinterpret_cast<const std::byte*>(&addresses.back());
-    parameters.insert(parameters.end(), bytes, bytes + sizeof addresses.back());
   }
+  const std::vector<std::byte> parameters = BlockParameters(addresses, maps);
   for (const ptx::Variable& variable : kernels_->module().variables) {
     if (variable.space != ptx::Space::kGlobal && variable.space != ptx::Space::kConst) continue;
     const auto address = memory->Allocate(variable.bytes, -1, false, variable.name);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "blocks.h"
 #include "emu/core/memory.h"
 #include "emu/core/thread_pool.h"
 #include "emu/decode/kernel_module.h"
@@ -21,10 +22,12 @@ class Fast {
  public:
   Fast(const ptx::Module& module, int vector_level);
 
-  /// Runs a kernel whose parameters are pointers to the buffers. The kernel changes the buffers.
-  /// Returns an error message (a finding, a warning, or what is unsupported), or an empty string.
+  /// Runs a kernel whose parameters are pointers to the buffers, then tensor maps. The kernel
+  /// changes the buffers. Returns an error message (a finding, a warning, or what is unsupported),
+  /// or an empty string.
   std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
-                  std::span<std::vector<std::byte>* const> buffers, bool full_checks = false);
+                  std::span<std::vector<std::byte>* const> buffers,
+                  std::span<const MapParameter> maps = {}, bool full_checks = false);
 
  private:
   std::unique_ptr<emu::KernelModule> kernels_;

@@ -1,6 +1,6 @@
-// Compares a GPU with the reference interpreter: every form of an instruction and random programs,
-// bit for bit where PTX defines the bits, within PTX's bounds for .approx. Without a GPU it prints
-// the reason and exits with status 77.
+// Compares a GPU with the reference interpreter: every form of an instruction, kernels of blocks
+// and clusters, and random programs, bit for bit where PTX defines the bits, within PTX's bounds
+// for .approx. Without a GPU it prints the reason and exits with status 77.
 //
 //   gpu_differential [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]
 //                    [--optimize LEVEL]
@@ -19,11 +19,11 @@
 #include <cstring>
 #include <set>
 
+#include "blocks.h"
 #include "calibration.h"
 #include "fast.h"
 #include "forms.h"
 #include "generator.h"
-#include "machine.h"
 #include "ptx/parser.h"
 #include "runner.h"
 
@@ -83,23 +83,6 @@ std::string LoadTolerantly(Runner& runner, const std::vector<std::string>& texts
   return "too many attempts: errors remain";
 }
 
-/// Runs the reference. Returns an error message, or an empty string.
-std::string RunMachine(const ptx::Module& module, const std::string& kernel, uint32_t grid,
-                       uint32_t block, std::vector<std::vector<std::byte>>* buffers) {
-  Machine machine(module);
-  Launch launch;
-  launch.kernel = kernel;
-  launch.grid[0] = grid;
-  launch.block[0] = block;
-  std::vector<uint64_t> addresses;
-  for (const auto& buffer : *buffers) addresses.push_back(machine.Allocate(buffer));
-  launch.parameters.resize(8 * addresses.size());
-  std::memcpy(launch.parameters.data(), addresses.data(), launch.parameters.size());
-  std::string error = machine.Run(launch);
-  for (size_t i = 0; i < addresses.size(); ++i) (*buffers)[i] = machine.Contents(addresses[i]);
-  return error;
-}
-
 /// The kernel of a form, without the module's header.
 std::string KernelText(const Form& form, size_t number) {
   const std::string module = FormModule({&form, 1}, number);
@@ -113,10 +96,10 @@ void CheckFormOn(Runner& runner, const Form& form, size_t number, Tally* tally) 
                                                std::vector<std::byte>(kThreads * kResultBytes)};
   std::vector<std::byte> in = inputs, out = expected[1];
   std::vector<std::byte>* const buffers[] = {&in, &out};
-  std::string wrong = runner.Run(kernel, kThreads / kFormBlock, kFormBlock, buffers);
+  std::string wrong = runner.Run(kernel, kThreads / kFormBlock, kFormBlock, buffers, {});
   if (wrong.empty() && !form.operation) {
     const auto module = ptx::Parse(FormModule({&form, 1}, number));
-    wrong = module ? RunMachine(*module, kernel, kThreads / kFormBlock, kFormBlock, &expected)
+    wrong = module ? RunReference(*module, kernel, kThreads / kFormBlock, kFormBlock, &expected)
                    : module.error().message;
   }
   size_t count = 0;
@@ -165,10 +148,10 @@ std::string CheckProgramOn(Runner& runner, const Program& program) {
                                                std::vector<std::byte>(kCommonBytes)};
   std::vector<std::vector<std::byte>> got = expected;
   std::string wrong =
-      RunMachine(*module, program.KernelName(), program.grid, program.block, &expected);
+      RunReference(*module, program.KernelName(), program.grid, program.block, &expected);
   std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
   if (wrong.empty()) {
-    wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers);
+    wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers, {});
   }
   if (wrong.empty()) wrong = CompareResults(program, expected[1], got[1]);
   if (wrong.empty() && expected[2] != got[2]) wrong = "the shared buffer differs";
@@ -218,6 +201,33 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
   return tally;
 }
 
+/// The kernels of blocks and clusters, one module each.
+Tally CheckBlocks(Runner& runner) {
+  Tally tally;
+  for (const BlockKernel& kernel : AllBlockKernels()) {
+    const std::string log = runner.Load(kernel.text);
+    if (!log.empty()) {
+      ++tally.refused;
+      fmt::print("rejected by the compiler: {}\n{}\n", kernel.name, log);
+      continue;
+    }
+    const auto module = ptx::Parse(kernel.text);
+    std::vector<std::vector<std::byte>> expected = kernel.buffers, got = kernel.buffers;
+    std::string wrong =
+        module ? RunReference(*module, "k", kernel.grid, kernel.block, &expected, kernel.maps)
+               : module.error().message;
+    std::vector<std::vector<std::byte>*> buffers;
+    for (auto& buffer : got) buffers.push_back(&buffer);
+    if (wrong.empty()) {
+      wrong = runner.Run("k", kernel.grid, kernel.block, buffers, kernel.maps);
+    }
+    if (wrong.empty()) wrong = CompareBuffers(expected, got);
+    if (!wrong.empty()) fmt::print("DIFFERS {}: {}\n", kernel.name, wrong);
+    ++(wrong.empty() ? tally.same : tally.different);
+  }
+  return tally;
+}
+
 bool ParseOptions(int argc, char** argv, Options* options) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -251,6 +261,9 @@ int Main(int argc, char** argv) {
   }
   if (options.print) {
     fmt::print("{}", FormModule(AllForms(), 0));
+    for (const BlockKernel& kernel : AllBlockKernels()) {
+      fmt::print("// {}\n{}", kernel.name, kernel.text);
+    }
     for (uint64_t i = 0; i < options.programs; ++i) {
       fmt::print("{}", GenerateProgram(options.first + i).Text());
     }
@@ -274,8 +287,9 @@ int Main(int argc, char** argv) {
     return tally.different == 0;
   };
   const bool forms = report("instruction forms", CheckForms(*runner));
+  const bool blocks = report("kernels of blocks", CheckBlocks(*runner));
   const bool programs = report("random programs", CheckPrograms(*runner, options));
-  return forms && programs ? 0 : 1;
+  return forms && blocks && programs ? 0 : 1;
 }
 
 }  // namespace

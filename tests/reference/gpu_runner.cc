@@ -1,101 +1,45 @@
-// The CUDA driver by dlopen: prototypes are declared here, so that neither headers nor a driver are
-// needed to build.
+// Kernels on a GPU by the CUDA driver, and on the fast interpreter.
 // SPDX-License-Identifier: Apache-2.0
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
 
 #include "fast.h"
+#include "gpu/driver.h"
+#include "gpu/tensor_map.h"
 #include "ptx/parser.h"
 #include "runner.h"
 
 namespace cupel::reference {
 namespace {
 
-struct Driver {
-  int (*init)(unsigned) = nullptr;
-  int (*device)(int*, int) = nullptr;
-  int (*name)(char*, int, int) = nullptr;
-  int (*attribute)(int*, int, int) = nullptr;
-  int (*retain)(void**, int) = nullptr;
-  int (*set_current)(void*) = nullptr;
-  int (*reset)(int) = nullptr;
-  int (*load)(void**, const void*, unsigned, int*, void**) = nullptr;
-  int (*unload)(void*) = nullptr;
-  int (*function)(void**, void*, const char*) = nullptr;
-  int (*allocate)(uint64_t*, size_t) = nullptr;
-  int (*release)(uint64_t) = nullptr;
-  int (*upload)(uint64_t, const void*, size_t) = nullptr;
-  int (*download)(void*, uint64_t, size_t) = nullptr;
-  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
-                void**, void**) = nullptr;
-  int (*synchronize)() = nullptr;
-  int (*error)(int, const char**) = nullptr;
-
-  std::string Open() {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == nullptr) return "no libcuda.so.1";
-    std::string missing;
-    auto find = [&](auto& function_pointer, const char* symbol) {
-      function_pointer = reinterpret_cast<std::remove_reference_t<decltype(function_pointer)>>(
-          dlsym(library, symbol));
-      if (function_pointer == nullptr) missing = symbol;
-    };
-    find(init, "cuInit");
-    find(device, "cuDeviceGet");
-    find(name, "cuDeviceGetName");
-    find(attribute, "cuDeviceGetAttribute");
-    find(retain, "cuDevicePrimaryCtxRetain");
-    find(set_current, "cuCtxSetCurrent");
-    find(reset, "cuDevicePrimaryCtxReset_v2");
-    find(load, "cuModuleLoadDataEx");
-    find(unload, "cuModuleUnload");
-    find(function, "cuModuleGetFunction");
-    find(allocate, "cuMemAlloc_v2");
-    find(release, "cuMemFree_v2");
-    find(upload, "cuMemcpyHtoD_v2");
-    find(download, "cuMemcpyDtoH_v2");
-    find(launch, "cuLaunchKernel");
-    find(synchronize, "cuCtxSynchronize");
-    find(error, "cuGetErrorString");
-    return missing.empty() ? "" : "libcuda.so.1 lacks " + missing;
-  }
-  std::string Text(const char* call, int code) const {
-    const char* text = nullptr;
-    if (error(code, &text) != 0 || text == nullptr) text = "unknown error";
-    return fmt::format("{}: {} ({})", call, text, code);
-  }
-};
-
 class Gpu : public Runner {
  public:
   explicit Gpu(int optimization) : optimization_(optimization) {}
   ~Gpu() override {
-    if (module_ != nullptr) driver_.unload(module_);
+    if (module_ != nullptr) driver_->module_unload(module_);
   }
   std::string Open() {
-    const std::string missing = driver_.Open();
-    if (!missing.empty()) return missing;
-    if (const int code = driver_.init(0); code != 0) return driver_.Text("cuInit", code);
-    int device = 0, major = 0, minor = 0;
-    if (const int code = driver_.device(&device, 0); code != 0) {
-      return driver_.Text("cuDeviceGet", code);
+    auto driver = gpu::OpenDriver();
+    if (!driver) return driver.error().message;
+    driver_ = *driver;
+    if (const int code = driver_->device_get(&device_, 0); code != 0) {
+      return Text("cuDeviceGet", code);
     }
+    int major = 0, minor = 0;
     std::array<char, 128> name{};
-    driver_.name(name.data(), static_cast<int>(name.size()) - 1, device);
+    driver_->device_name(name.data(), static_cast<int>(name.size()) - 1, device_);
     constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
-    driver_.attribute(&major, kMajor, device);
-    driver_.attribute(&minor, kMinor, device);
+    driver_->device_attribute(&major, kMajor, device_);
+    driver_->device_attribute(&minor, kMinor, device_);
     name_ = fmt::format("{} (sm_{}{})", name.data(), major, minor);
     if (major < 9) return name_ + " is older than sm_90, which the kernels need";
-    device_ = device;
     return Enter();
   }
   std::string Name() const override { return name_; }
 
   std::string Load(const std::string& text) override {
-    if (module_ != nullptr) driver_.unload(module_);
+    if (module_ != nullptr) driver_->module_unload(module_);
     module_ = nullptr;
     text_ = text;
     // CU_JIT_ERROR_LOG_BUFFER…, CU_JIT_OPTIMIZATION_LEVEL
@@ -104,33 +48,43 @@ class Gpu : public Runner {
     std::array<int, 3> options{kErrorLog, kErrorLogBytes, kOptimizationLevel};
     std::array<void*, 3> values{log.data(), reinterpret_cast<void*>(log.size()),
                                 reinterpret_cast<void*>(static_cast<uintptr_t>(optimization_))};
-    const int code = driver_.load(&module_, text.c_str(), 3, options.data(), values.data());
+    const int code = driver_->module_load(&module_, text.c_str(), 3, options.data(), values.data());
     if (code == 0) return {};
     module_ = nullptr;
-    return driver_.Text("cuModuleLoadDataEx", code) + "\n" + log.c_str();
+    return Text("cuModuleLoadDataEx", code) + "\n" + log.c_str();
   }
 
   std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
-                  std::span<std::vector<std::byte>* const> buffers) override {
-    void* function = nullptr;
-    if (const int code = driver_.function(&function, module_, kernel.c_str()); code != 0) {
-      return driver_.Text("cuModuleGetFunction", code);
+                  std::span<std::vector<std::byte>* const> buffers,
+                  std::span<const MapParameter> maps) override {
+    gpu::CuFunction function = nullptr;
+    if (const int code = driver_->module_function(&function, module_, kernel.c_str()); code != 0) {
+      return Text("cuModuleGetFunction", code);
     }
     std::vector<uint64_t> addresses(buffers.size());
+    std::vector<gpu::DriverTensorMap> encoded(maps.size());
     std::vector<void*> arguments;
     std::string wrong;
     auto check = [&](const char* call, int code) {
-      if (code != 0 && wrong.empty()) wrong = driver_.Text(call, code);
+      if (code != 0 && wrong.empty()) wrong = Text(call, code);
     };
     for (size_t i = 0; i < buffers.size(); ++i) {
-      check("cuMemAlloc", driver_.allocate(&addresses[i], buffers[i]->size()));
-      check("cuMemcpyHtoD", driver_.upload(addresses[i], buffers[i]->data(), buffers[i]->size()));
+      check("cuMemAlloc", driver_->memory_allocate(&addresses[i], buffers[i]->size()));
+      check("cuMemcpyHtoD",
+            driver_->copy_in_now(addresses[i], buffers[i]->data(), buffers[i]->size()));
       arguments.push_back(&addresses[i]);
     }
+    for (size_t i = 0; i < maps.size(); ++i) {
+      check("cuTensorMapEncode",
+            gpu::EncodeTensorMap(*driver_, maps[i].map, addresses[maps[i].buffer], &encoded[i]));
+      arguments.push_back(&encoded[i]);
+    }
     if (wrong.empty()) {
-      check("cuLaunchKernel", driver_.launch(function, grid, 1, 1, block, 1, 1, 0, nullptr,
-                                             arguments.data(), nullptr));
-      check("cuCtxSynchronize", driver_.synchronize());
+      gpu::CuLaunchConfig config;
+      config.grid[0] = grid;
+      config.block[0] = block;
+      check("cuLaunchKernelEx", driver_->launch(&config, function, arguments.data(), nullptr));
+      check("cuCtxSynchronize", driver_->context_synchronize());
       if (!wrong.empty()) {
         const std::string again = Renew();
         return again.empty() ? wrong : wrong + "; " + again;
@@ -138,39 +92,43 @@ class Gpu : public Runner {
     }
     for (size_t i = 0; i < buffers.size(); ++i) {
       if (wrong.empty()) {
-        check("cuMemcpyDtoH",
-              driver_.download(buffers[i]->data(), addresses[i], buffers[i]->size()));
+        check("cuMemcpyDtoHAsync",
+              driver_->copy_out(buffers[i]->data(), addresses[i], buffers[i]->size(), nullptr));
+        check("cuCtxSynchronize", driver_->context_synchronize());
       }
-      if (addresses[i] != 0) driver_.release(addresses[i]);
+      if (addresses[i] != 0) driver_->memory_free(addresses[i]);
     }
     return wrong;
   }
 
  private:
+  std::string Text(const char* call, int code) const {
+    return fmt::format("{}: {}", call, driver_->Describe(code));
+  }
   std::string Enter() {
-    void* context = nullptr;
-    if (const int code = driver_.retain(&context, device_); code != 0) {
-      return driver_.Text("cuDevicePrimaryCtxRetain", code);
+    gpu::CuContext context = nullptr;
+    if (const int code = driver_->context_retain(&context, device_); code != 0) {
+      return Text("cuDevicePrimaryCtxRetain", code);
     }
-    if (const int code = driver_.set_current(context); code != 0) {
-      return driver_.Text("cuCtxSetCurrent", code);
+    if (const int code = driver_->context_set_current(context); code != 0) {
+      return Text("cuCtxSetCurrent", code);
     }
     return {};
   }
-  /// Resets the device, because after a fault every call in the context returns that fault.
+  /// Makes a new context, because after a fault every call in the context returns that fault.
   std::string Renew() {
     module_ = nullptr;
-    driver_.reset(device_);
+    driver_->context_release(device_);
     const std::string wrong = Enter();
     return wrong.empty() ? Load(text_) : wrong;
   }
 
-  Driver driver_;
+  std::shared_ptr<const gpu::Driver> driver_;
   std::string name_;
   std::string text_;  // of the loaded module
-  int device_ = 0;
+  gpu::CuDevice device_ = 0;
   int optimization_;
-  void* module_ = nullptr;
+  gpu::CuModule module_ = nullptr;
 };
 
 class Emulated : public Runner {
@@ -183,8 +141,9 @@ class Emulated : public Runner {
     return {};
   }
   std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
-                  std::span<std::vector<std::byte>* const> buffers) override {
-    return fast_->Run(kernel, grid, block, buffers);
+                  std::span<std::vector<std::byte>* const> buffers,
+                  std::span<const MapParameter> maps) override {
+    return fast_->Run(kernel, grid, block, buffers, maps);
   }
 
  private:

@@ -124,22 +124,35 @@ Machine::Place Machine::PlaceOf(Block&, const Thread& thread, std::string_view s
   return {};
 }
 
+/// The block to which an address of shared memory belongs, or null and an error.
+Machine::Block* Machine::Owner(Block& block, Thread& thread, uint64_t shared_address) {
+  const uint64_t rank = shared_address >> kRankShift;
+  if (rank == 0) return &block;
+  if (rank <= block.cluster->blocks.size()) return &block.cluster->blocks[rank - 1];
+  Fail(&thread, "no such block in the cluster");
+  return nullptr;
+}
+
 /// The bytes at a place. If they are out of bounds or misaligned: null and an error.
-std::byte* Machine::Bytes(Block& block, Thread& thread, Place place, uint64_t size) {
+std::byte* Machine::Bytes(Block& block, Thread& thread, Place place, uint64_t size,
+                          uint64_t alignment) {
   auto inside = [&](std::vector<std::byte>& bytes, uint64_t offset) -> std::byte* {
     if (offset > bytes.size() || bytes.size() - offset < size) {
       Fail(&thread, "out of bounds");
       return nullptr;
     }
-    if (place.offset % size != 0) {
+    if (place.offset % alignment != 0) {
       Fail(&thread, "misaligned");
       return nullptr;
     }
     return bytes.data() + offset;
   };
   switch (place.space) {
-    case Space::kShared:
-      return inside(block.shared, place.offset);
+    case Space::kShared: {
+      Block* owner = Owner(block, thread, place.offset);
+      if (owner == nullptr) return nullptr;
+      return inside(owner->shared, place.offset & ((1u << kRankShift) - 1));
+    }
     case Space::kLocal:
       return inside(thread.local, place.offset);
     case Space::kParam: {
@@ -182,26 +195,36 @@ void Machine::RunThread(Block& block, Thread& thread) {
   }
 }
 
-void Machine::RunBlock(Block& block) {
+void Machine::RunCluster(Cluster& cluster) {
   for (;;) {
-    for (Thread& thread : block.threads) {
-      RunThread(block, thread);
+    bool progress = false, done = true;
+    for (Block& block : cluster.blocks) {
+      for (Thread& thread : block.threads) {
+        RunThread(block, thread);
+        if (!error_.empty()) return;
+      }
+      bool resolved = false;
+      for (Warp& warp : block.warps) resolved |= ResolveWarp(block, warp);
+      if (error_.empty() && !resolved) resolved = ResolveProducts(block);
+      if (error_.empty() && !resolved) resolved = ResolveBarriers(block);
       if (!error_.empty()) return;
+      progress |= resolved;
+      for (Thread& thread : block.threads) {
+        done &= thread.status == Status::kDone;
+        if (thread.status != Status::kYield) continue;
+        thread.status = Status::kRunning;
+        progress = true;
+      }
     }
-    bool progress = false;
-    for (Warp& warp : block.warps) progress |= ResolveWarp(block, warp);
-    if (!error_.empty()) return;
-    if (!progress) progress = ResolveBarriers(block);
-    if (!error_.empty()) return;
-    const bool done = std::all_of(block.threads.begin(), block.threads.end(),
-                                  [](const Thread& t) { return t.status == Status::kDone; });
     if (done) return;
-    if (!progress) {
+    progress |= ResolveCluster(cluster);
+    if (progress) continue;
+    for (const Block& block : cluster.blocks) {
       for (const Thread& thread : block.threads) {
         if (thread.status != Status::kDone) Fail(&thread, "deadlock");
       }
-      return;
     }
+    return;
   }
 }
 
@@ -212,24 +235,40 @@ std::string Machine::Run(const Launch& launch) {
   const ptx::Function* function = module_.Find(launch.kernel);
   if (function == nullptr || !function->is_entry) return "no kernel " + launch.kernel;
   if (launch.parameters.size() < function->param_bytes) return "too few parameters";
+  std::array<uint32_t, 3> shape{1, 1, 1};
+  for (size_t d = 0; d < function->cluster_dims.size() && d < 3; ++d) {
+    shape[d] = static_cast<uint32_t>(function->cluster_dims[d]);
+    if (launch.grid[d] % shape[d] != 0) return "the grid is not a multiple of the cluster";
+  }
   const uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
-  const uint32_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
-  for (uint32_t b = 0; b < blocks && error_.empty(); ++b) {
-    Block block;
-    block.index = {b % launch.grid[0], b / launch.grid[0] % launch.grid[1],
-                   b / launch.grid[0] / launch.grid[1]};
-    block.shared.resize(AlignUp(shared_bytes_, 16) + launch.dynamic_shared);
-    block.threads.resize(threads);
-    block.warps.resize((threads + 31) / 32);
-    for (uint32_t t = 0; t < threads; ++t) {
-      Thread& thread = block.threads[t];
-      thread.number = t;
-      thread.index = {t % launch.block[0], t / launch.block[0] % launch.block[1],
-                      t / launch.block[0] / launch.block[1]};
-      EnterFunction(thread, *function);
-      block.warps[t / 32].lanes.push_back(&thread);
+  const uint32_t blocks = shape[0] * shape[1] * shape[2];
+  const std::array<uint32_t, 3> clusters{launch.grid[0] / shape[0], launch.grid[1] / shape[1],
+                                         launch.grid[2] / shape[2]};
+  for (uint32_t c = 0; c < clusters[0] * clusters[1] * clusters[2] && error_.empty(); ++c) {
+    Cluster cluster;
+    cluster.shape = shape;
+    cluster.is_explicit = !function->cluster_dims.empty();
+    cluster.blocks.resize(blocks);
+    for (uint32_t b = 0; b < blocks; ++b) {
+      Block& block = cluster.blocks[b];
+      block.cluster = &cluster;
+      block.rank = b;
+      block.index = {c % clusters[0] * shape[0] + b % shape[0],
+                     c / clusters[0] % clusters[1] * shape[1] + b / shape[0] % shape[1],
+                     c / clusters[0] / clusters[1] * shape[2] + b / shape[0] / shape[1]};
+      block.shared.resize(AlignUp(shared_bytes_, 16) + launch.dynamic_shared);
+      block.threads.resize(threads);
+      block.warps.resize((threads + 31) / 32);
+      for (uint32_t t = 0; t < threads; ++t) {
+        Thread& thread = block.threads[t];
+        thread.number = t;
+        thread.index = {t % launch.block[0], t / launch.block[0] % launch.block[1],
+                        t / launch.block[0] / launch.block[1]};
+        EnterFunction(thread, *function);
+        block.warps[t / 32].lanes.push_back(&thread);
+      }
     }
-    RunBlock(block);
+    RunCluster(cluster);
   }
   return error_;
 }

@@ -1,7 +1,8 @@
 // A slow interpreter of PTX, for comparison with the fast one in tests. It executes one instruction
 // of one thread at a time. Registers are 64-bit words, and memory is byte arrays. At instructions
-// of a warp or block, a thread waits for all threads that PTX requires. It reads the parser's
-// modules and shares nothing else with src/emu.
+// of a warp, a block or a cluster, a thread waits for all threads that PTX requires. Asynchronous
+// instructions end before the next instruction. It reads the parser's modules, and tensor maps in
+// cupel's layout, and shares nothing else with src/emu.
 //
 // It is strict: behaviour that PTX leaves undefined (reading a lane that does not exist, an address
 // outside every buffer) ends the launch with an error. Generated programs are therefore defined.
@@ -53,6 +54,8 @@ class Machine {
   struct Thread;
   struct Warp;
   struct Block;
+  struct Cluster;
+  struct Box;
   enum class Space { kGlobal, kShared, kLocal, kParam };
   struct Place {
     Space space = Space::kGlobal;
@@ -61,11 +64,12 @@ class Machine {
 
   // machine.cc
   const Code& Prepare(const ptx::Function& function);
-  void RunBlock(Block& block);
+  void RunCluster(Cluster& cluster);
   void RunThread(Block& block, Thread& thread);
   bool Fail(const Thread* thread, const std::string& what);
   Place PlaceOf(Block& block, const Thread& thread, std::string_view symbol);
-  std::byte* Bytes(Block& block, Thread& thread, Place place, uint64_t size);
+  Block* Owner(Block& block, Thread& thread, uint64_t shared_address);
+  std::byte* Bytes(Block& block, Thread& thread, Place place, uint64_t size, uint64_t alignment);
   void EnterFunction(Thread& thread, const ptx::Function& function);
 
   // machine_execute.cc: executes one instruction. True if it is done and the next one follows.
@@ -82,6 +86,28 @@ class Machine {
   void Write(Thread& thread, const ptx::Operand& operand, uint64_t value, int bits, bool is_signed);
   uint64_t SpecialRegister(const Block& block, Thread& thread, const std::string& name);
 
+  // machine_async.cc
+  bool ExecuteMbarrier(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteWait(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteCopy(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteBulkCopy(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteRank(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool CompleteBytes(Block& block, Thread& thread, uint64_t barrier, uint64_t bytes);
+  bool Transfer(Block& block, Thread& thread, const ptx::Instr& instr, ptx::Type type, Place to,
+                const std::byte* from, uint64_t bytes);
+  uint64_t SharedAddress(Block& block, Thread& thread, const ptx::Operand& operand);
+  std::vector<uint64_t> Targets(const Block& block, uint64_t address, uint64_t mask);
+
+  // machine_tensor.cc
+  bool ExecuteTensorCopy(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool LoadBox(Block& block, Thread& thread, const Box& box, uint64_t to);
+  bool StoreBox(Block& block, Thread& thread, const ptx::Instr& instr, const Box& box,
+                uint64_t from);
+
+  // machine_product.cc
+  bool ResolveProducts(Block& block);
+  void Multiply(Block& block, const std::vector<Thread*>& threads);
+
   // machine_memory.cc
   bool ExecuteAccess(Block& block, Thread& thread, const Step& step);
   bool ExecuteAtomic(Block& block, Thread& thread, const Step& step);
@@ -97,6 +123,8 @@ class Machine {
   void Reduce(Block& block, const std::vector<Thread*>& lanes);
   bool ResolveBarriers(Block& block);
   bool ArriveAtBarrier(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ArriveAtCluster(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ResolveCluster(Cluster& cluster);
 
   const ptx::Module& module_;
   std::map<std::string, std::unique_ptr<Code>> codes_;

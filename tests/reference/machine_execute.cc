@@ -20,6 +20,24 @@ uint64_t Machine::SpecialRegister(const Block& block, Thread& thread, const std:
   if (name.starts_with("ntid.")) return component(launch_->block);
   if (name.starts_with("ctaid.")) return component(block.index);
   if (name.starts_with("nctaid.")) return component(launch_->grid);
+  const Cluster& cluster = *block.cluster;
+  auto of_dimension = [&](auto value) {
+    const auto d = static_cast<size_t>(name.back() - 'x');
+    return uint64_t{value(cluster.shape[d], block.index[d], launch_->grid[d])};
+  };
+  if (name.starts_with("cluster_ctaid.")) {
+    return of_dimension([](uint32_t shape, uint32_t index, uint32_t) { return index % shape; });
+  }
+  if (name.starts_with("clusterid.")) {
+    return of_dimension([](uint32_t shape, uint32_t index, uint32_t) { return index / shape; });
+  }
+  if (name.starts_with("nclusterid.")) {
+    return of_dimension([](uint32_t shape, uint32_t, uint32_t grid) { return grid / shape; });
+  }
+  if (name.starts_with("cluster_nctaid.")) return component(cluster.shape);
+  if (name == "cluster_ctarank") return block.rank;
+  if (name == "cluster_nctarank") return cluster.blocks.size();
+  if (name == "is_explicit_cluster") return cluster.is_explicit ? 1 : 0;
   if (name == "laneid") return lane;
   const uint64_t before = (uint64_t{1} << lane) - 1, self = uint64_t{1} << lane;
   if (name == "lanemask_eq") return self;
@@ -175,7 +193,9 @@ bool Machine::ExecuteCarry(Block& block, Thread& thread, const Step& step) {
 
 bool Machine::ExecuteCvta(Block& block, Thread& thread, const Instr& instr) {
   uint64_t base = 0;
-  if (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta)) base = kSharedBase;
+  if (instr.modifiers.HasAny({Modifier::kShared, Modifier::kSharedCta, Modifier::kSharedCluster})) {
+    base = kSharedBase;
+  }
   if (instr.Has(Modifier::kLocal)) base = kLocalBase;
   if (instr.Has(Modifier::kParam)) base = kParamBase;
   const uint64_t from = Read(block, thread, instr.operands[1], 64);
@@ -195,7 +215,7 @@ bool Machine::ExecuteCall(Block& block, Thread& thread, const Instr& instr) {
   std::vector<std::vector<std::byte>> values;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Place place = PlaceOf(block, thread, arguments[i].symbol);
-    const std::byte* bytes = Bytes(block, thread, place, 1);
+    const std::byte* bytes = Bytes(block, thread, place, 1, 1);
     if (bytes == nullptr) return false;
     values.emplace_back(bytes, bytes + callee->params[i].bytes);
   }
@@ -222,7 +242,7 @@ bool Machine::ExecuteReturn(Block& block, Thread& thread) {
     const auto from = static_cast<std::ptrdiff_t>(done.variables.at(returns[i].name));
     const std::vector<std::byte> value(thread.local.begin() + from,
                                        thread.local.begin() + from + returns[i].bytes);
-    std::byte* to = Bytes(block, thread, PlaceOf(block, thread, results[i].symbol), 1);
+    std::byte* to = Bytes(block, thread, PlaceOf(block, thread, results[i].symbol), 1, 1);
     if (to == nullptr) return false;
     std::copy(value.begin(), value.end(), to);
   }
@@ -274,6 +294,7 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
       return true;
     case Opcode::kBar:
     case Opcode::kBarrier:
+      if (instr.Has(Modifier::kCluster)) return ArriveAtCluster(block, thread, instr);
       if (!instr.Has(Modifier::kWarp)) return ArriveAtBarrier(block, thread, instr);
       [[fallthrough]];
     case Opcode::kShfl:
@@ -283,6 +304,22 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
     case Opcode::kActivemask:
       thread.status = Status::kWarp;
       return false;
+    case Opcode::kWgmma:  // products end at once: only they wait for other threads
+      if (!instr.Has(Modifier::kMmaAsync)) return true;
+      thread.status = Status::kProduct;
+      return false;
+    case Opcode::kCreatepolicy:  // policies have no effect
+      Write(thread, instr.operands[0], 0, 64, false);
+      return true;
+    case Opcode::kTrap:
+      return Fail(&thread, "trap");
+    case Opcode::kMbarrier:
+      return ExecuteMbarrier(block, thread, instr);
+    case Opcode::kCp:
+      return ExecuteCopy(block, thread, instr);
+    case Opcode::kMapa:
+    case Opcode::kGetctarank:
+      return ExecuteRank(block, thread, instr);
     case Opcode::kAddc:
     case Opcode::kSubc:
     case Opcode::kMadc:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "instruction.h"
 #include "machine_state.h"
 
 namespace cupel::reference {
@@ -28,8 +29,9 @@ std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, con
   const int bits = RegisterBits(*thread.frame().code->function, operand.reg);
   const uint64_t base = thread.frame().registers[static_cast<size_t>(operand.reg)];
   const uint64_t address = Truncate(base + static_cast<uint64_t>(operand.offset), bits);
-  if (instr.Has(Modifier::kShared) || instr.Has(Modifier::kSharedCta))
+  if (instr.modifiers.HasAny({Modifier::kShared, Modifier::kSharedCta, Modifier::kSharedCluster})) {
     return Place{Space::kShared, address};
+  }
   if (instr.Has(Modifier::kLocal)) return Place{Space::kLocal, address};
   if (instr.Has(Modifier::kParam)) return Place{Space::kParam, address};
   if (instr.Has(Modifier::kGlobal) || instr.Has(Modifier::kConst))
@@ -51,7 +53,8 @@ bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
   const auto size = static_cast<size_t>(bits / 8);
   const std::optional<Place> place = Address(block, thread, instr, instr.operands[store ? 0 : 1]);
   if (!place) return false;
-  std::byte* bytes = Bytes(block, thread, *place, size * elements.size());
+  const uint64_t whole = size * elements.size();
+  std::byte* bytes = Bytes(block, thread, *place, whole, whole);
   if (bytes == nullptr) return false;
   for (size_t i = 0; i < elements.size(); ++i, bytes += size) {
     if (store) {
@@ -63,14 +66,12 @@ bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
       Write(thread, elements[i], word, bits, IsSigned(type));
     }
   }
-  return true;
+  if (!instr.Has(Modifier::kAsync)) return true;
+  return CompleteBytes(block, thread, SharedAddress(block, thread, instr.operands[2]), whole);
 }
 
-namespace {
-
-/// The new value that an atomic stores for the old one; nothing for unknown atomics.
-std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, uint64_t old,
-                               uint64_t b, uint64_t c) {
+std::optional<uint64_t> Updated(const Instr& instr, Type type, bool on_global, uint64_t old,
+                                uint64_t b, uint64_t c) {
   const int bits = BitsOf(type);
   const Format* format = FormatOf(type);
   const int64_t left = SignExtend(old, bits), right = SignExtend(b, bits);
@@ -82,6 +83,8 @@ std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, ui
     words.Add(ptx::ModifierOf(type));
     return FindOperation(Opcode::kAdd, words)->compute({old, b, 0, 0});
   }
+  if (format != nullptr && instr.Has(Modifier::kMin)) return Smaller(old, b, *format);
+  if (format != nullptr && instr.Has(Modifier::kMax)) return Larger(old, b, *format);
   if (format != nullptr) return std::nullopt;
   if (instr.Has(Modifier::kAdd)) return Truncate(old + b, bits);
   if (instr.Has(Modifier::kMin)) return less ? old : b;
@@ -96,8 +99,6 @@ std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, ui
   return std::nullopt;
 }
 
-}  // namespace
-
 bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
   const size_t first = instr.op == Opcode::kAtom ? 1 : 0;
@@ -106,20 +107,24 @@ bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Step& step) {
   const auto size = static_cast<size_t>(bits / 8);
   const std::optional<Place> place = Address(block, thread, instr, instr.operands[first]);
   if (!place) return false;
-  std::byte* bytes = Bytes(block, thread, *place, size);
+  std::byte* bytes = Bytes(block, thread, *place, size, size);
   if (bytes == nullptr) return false;
   uint64_t old = 0;
   std::memcpy(&old, bytes, size);
   const Format* format = FormatOf(type);
   const uint64_t b = Read(block, thread, instr.operands[first + 1], bits, format);
-  const uint64_t c = instr.operands.size() > first + 2
+  const bool is_async = instr.Has(Modifier::kAsync);
+  const uint64_t c = instr.operands.size() > first + 2 && !is_async
                          ? Read(block, thread, instr.operands[first + 2], bits, format)
                          : 0;
   const std::optional<uint64_t> next =
-      Update(instr, type, place->space == Space::kGlobal, old, b, c);
+      Updated(instr, type, place->space == Space::kGlobal, old, b, c);
   if (!next) return Fail(&thread, "unknown atomic");
   std::memcpy(bytes, &*next, size);
   if (first == 1) Write(thread, instr.operands[0], old, bits, false);
+  if (is_async) {
+    return CompleteBytes(block, thread, SharedAddress(block, thread, instr.operands[2]), size);
+  }
   return true;
 }
 

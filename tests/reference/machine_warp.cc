@@ -1,5 +1,6 @@
 // Instructions that threads execute together: of a warp (shfl, vote, match, redux, activemask,
-// bar.warp.sync) and of a block (bar). Each executes when all threads that it names have arrived.
+// bar.warp.sync), of a block (bar) and of a cluster (barrier.cluster). Each executes when all
+// threads that it names have arrived.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -203,6 +204,41 @@ bool Machine::ResolveBarriers(Block& block) {
       progress = true;
     }
     barrier = {};
+  }
+  return progress;
+}
+
+/// barrier.cluster.{arrive,wait}
+bool Machine::ArriveAtCluster(Block& block, Thread& thread, const Instr& instr) {
+  Cluster& cluster = *block.cluster;
+  if (instr.Has(Modifier::kArrive)) {
+    ++cluster.arrived;
+    thread.cluster_phase = cluster.phase + 1;
+    return true;
+  }
+  if (thread.cluster_phase == 0) return Fail(&thread, "a wait without an arrival");
+  thread.status = Status::kCluster;
+  return false;
+}
+
+bool Machine::ResolveCluster(Cluster& cluster) {
+  uint64_t live = 0;
+  for (const Block& block : cluster.blocks) {
+    for (const Thread& thread : block.threads) live += thread.status != Status::kDone ? 1 : 0;
+  }
+  if (cluster.arrived != 0 && cluster.arrived >= live) {
+    cluster.arrived = 0;
+    ++cluster.phase;
+  }
+  bool progress = false;
+  for (Block& block : cluster.blocks) {
+    for (Thread& thread : block.threads) {
+      if (thread.status != Status::kCluster || thread.cluster_phase > cluster.phase) continue;
+      thread.status = Status::kRunning;
+      thread.cluster_phase = 0;
+      ++thread.frame().pc;
+      progress = true;
+    }
   }
   return progress;
 }

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "blocks.h"
 #include "emu/ops/handlers.h"
 #include "fast.h"
 #include "forms.h"
-#include "machine.h"
 #include "ptx/parser.h"
 
 namespace cupel::reference {
@@ -36,22 +35,6 @@ class Report {
   size_t count_ = 0;
 };
 
-std::vector<std::byte> Expected(const ptx::Module& module, const std::string& kernel,
-                                const std::vector<std::byte>& inputs, std::string* error) {
-  Machine machine(module);
-  const uint64_t in = machine.Allocate(inputs);
-  const uint64_t out = machine.Allocate(std::vector<std::byte>(kThreads * kResultBytes));
-  Launch launch;
-  launch.kernel = kernel;
-  launch.grid[0] = kThreads / kFormBlock;
-  launch.block[0] = kFormBlock;
-  launch.parameters.resize(16);
-  std::memcpy(launch.parameters.data(), &in, 8);
-  std::memcpy(launch.parameters.data() + 8, &out, 8);
-  *error = machine.Run(launch);
-  return machine.Contents(out);
-}
-
 void Compare(const std::vector<Form>& forms) {
   const auto module = ptx::Parse(FormModule(forms, 0));
   ASSERT_TRUE(module) << module.error().message;
@@ -64,9 +47,12 @@ void Compare(const std::vector<Form>& forms) {
     const Form& form = forms[f];
     const std::string kernel = "f" + std::to_string(f);
     const std::vector<std::byte> inputs = FormInputs(form, kThreads, f + 1);
-    std::vector<std::byte> expected;
+    std::vector<std::vector<std::byte>> expected{inputs,
+                                                 std::vector<std::byte>(kThreads * kResultBytes)};
     std::string error;
-    if (!form.operation) expected = Expected(*module, kernel, inputs, &error);
+    if (!form.operation) {
+      error = RunReference(*module, kernel, kThreads / kFormBlock, kFormBlock, &expected);
+    }
     if (!error.empty()) report.Add(form.name + ": the reference: " + error);
     for (size_t level = 0; level < levels.size() && error.empty(); ++level) {
       std::vector<std::byte> in = inputs, out(kThreads * kResultBytes);
@@ -79,7 +65,7 @@ void Compare(const std::vector<Form>& forms) {
       }
       std::string text;
       for (size_t t = 0; t < kThreads && text.empty(); ++t) {
-        text = CheckForm(form, inputs, expected, out, t);
+        text = CheckForm(form, inputs, expected[1], out, t);
       }
       if (text.empty()) continue;
       report.Add("vector level " + std::to_string(level) + ": " + text);

@@ -8,12 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 
+#include "blocks.h"
 #include "emu/ops/handlers.h"
 #include "fast.h"
 #include "generator.h"
-#include "machine.h"
 #include "ptx/parser.h"
 
 namespace cupel::reference {
@@ -24,36 +23,17 @@ uint64_t Number(const char* variable, uint64_t default_value) {
   return text == nullptr ? default_value : std::strtoull(text, nullptr, 10);
 }
 
-struct Results {
-  std::vector<std::byte> out, common;
-};
-
-std::string RunReference(const ptx::Module& module, const Program& program,
-                         const std::vector<std::byte>& in, Results* results) {
-  Machine machine(module);
-  const uint64_t addresses[] = {machine.Allocate(in), machine.Allocate(results->out),
-                                machine.Allocate(results->common)};
-  Launch launch;
-  launch.kernel = program.KernelName();
-  launch.grid[0] = program.grid;
-  launch.block[0] = program.block;
-  launch.parameters.resize(sizeof addresses);
-  std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
-  const std::string error = machine.Run(launch);
-  results->out = machine.Contents(addresses[1]);
-  results->common = machine.Contents(addresses[2]);
-  return error;
-}
-
 /// Runs the program in every way. Returns the first error, or an empty string.
 std::string Check(const Program& program) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   if (!module) return "parser: " + module.error().message;
   const std::vector<std::byte> in = ProgramInputs(program);
-  const Results empty{std::vector<std::byte>(program.grid * program.block * kProgramOutput),
-                      std::vector<std::byte>(kCommonBytes)};
-  Results expected = empty;
-  const std::string error = RunReference(*module, program, in, &expected);
+  const std::vector<std::vector<std::byte>> initial{
+      in, std::vector<std::byte>(program.grid * program.block * kProgramOutput),
+      std::vector<std::byte>(kCommonBytes)};
+  std::vector<std::vector<std::byte>> expected = initial;
+  const std::string error =
+      RunReference(*module, program.KernelName(), program.grid, program.block, &expected);
   if (!error.empty()) return "reference: " + error;
   const auto again = ptx::Parse(ptx::Print(*module));
   if (!again) return "parser of printed text: " + again.error().message;
@@ -62,16 +42,15 @@ std::string Check(const Program& program) {
     const std::string name =
         printed ? "printed and parsed: " : fmt::format("vector level {}: ", way);
     Fast fast(printed ? *again : *module, way);
-    Results got = empty;
-    std::vector<std::byte> inputs = in;
-    std::vector<std::byte>* const buffers[] = {&inputs, &got.out, &got.common};
+    std::vector<std::vector<std::byte>> got = initial;
+    std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
     const std::string wrong =
-        fast.Run(program.KernelName(), program.grid, program.block, buffers, printed);
+        fast.Run(program.KernelName(), program.grid, program.block, buffers, {}, printed);
     if (!wrong.empty()) return name + wrong;
-    const std::string difference = CompareResults(program, expected.out, got.out);
+    const std::string difference = CompareResults(program, expected[1], got[1]);
     if (!difference.empty()) return name + difference;
-    if (expected.common != got.common) return name + "the shared buffer differs";
-    if (inputs != in) return name + "the operands changed";
+    if (expected[2] != got[2]) return name + "the shared buffer differs";
+    if (got[0] != in) return name + "the operands changed";
   }
   return {};
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "blocks.h"
+
 namespace cupel::reference {
 
 class Runner {
@@ -18,10 +20,11 @@ class Runner {
   /// Loads a module and replaces the previous one. Returns an error message that names the rejected
   /// lines of the text ("line 12;"), or an empty string.
   virtual std::string Load(const std::string& text) = 0;
-  /// Runs a kernel whose parameters are pointers to the buffers. Returns an error message, or an
-  /// empty string.
+  /// Runs a kernel whose parameters are pointers to the buffers, then tensor maps. Returns an error
+  /// message, or an empty string.
   virtual std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
-                          std::span<std::vector<std::byte>* const> buffers) = 0;
+                          std::span<std::vector<std::byte>* const> buffers,
+                          std::span<const MapParameter> maps) = 0;
 };
 
 std::unique_ptr<Runner> FastRunner();
