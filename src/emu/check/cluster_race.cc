@@ -1,6 +1,7 @@
 // The races of SharedChecker between blocks of a cluster. Tested by exec/cluster_race_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "emu/check/global_race.h"
@@ -38,6 +39,16 @@ Stamp SharedChecker::Narrowed(GlobalStamp write, const BlockState& block) const 
     return kInitialised;
   }
   return (clock - base_) << kClockShift | static_cast<Stamp>(write & kBelowClock);
+}
+
+ClusterStamps& SharedChecker::Elsewhere(const BlockState& owner) {
+  if (!elsewhere_) {
+    elsewhere_ = std::make_unique<ClusterStamps>();
+    elsewhere_->writes.resize(writes_.size());
+    elsewhere_->weak_writes.resize(writes_.size());
+    elsewhere_->reads.resize(owner.cluster->blocks.size());
+  }
+  return *elsewhere_;
 }
 
 /// The last write to the granule. The granule is not pending.
@@ -93,10 +104,11 @@ bool SharedChecker::CheckElsewhere(const Lane& lane, uint32_t granule) {
   const GlobalStamp write = WriteElsewhere(lane, granule);
   const GlobalStamp mine = lane.warp.block->checker->Widened(lane.stamp, *lane.warp.block);
   if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
+  // Strong accesses do not race with each other.
+  const GlobalStamp racing = strong && HasFlag(write) ? stamps.weak_writes[granule] : write;
   if (lane.kind.store && SameInstruction(write, mine, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
-  } else if (!(strong && HasFlag(write)) && !IsKnown(write, lane, false) &&
-             !ReportSibling(lane, granule, write, true)) {
+  } else if (!IsKnown(racing, lane, false) && !ReportSibling(lane, granule, racing, true)) {
     return false;
   }
   if (lane.kind.store) {
@@ -107,6 +119,7 @@ bool SharedChecker::CheckElsewhere(const Lane& lane, uint32_t granule) {
     for (const auto& reads : stamps.reads) {
       if (!reads.empty() && !may_follow(reads[granule])) return false;
     }
+    if (strong && !HasFlag(write)) stamps.weak_writes[granule] = write;
     // The stamps of reads stay: what is ordered after this write is ordered after them.
     reads_[granule] = 0;
     const uint32_t flag = strong ? kStampFlag : 0;

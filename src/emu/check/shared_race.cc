@@ -268,6 +268,9 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
     return false;
   }
   if (lane.kind.store) {
+    if (strong && !HasFlag(write) && lane.warp.watching && lane.owner.cluster->several()) {
+      Elsewhere(lane.owner).weak_writes[granule] = Widened(write, lane.owner);
+    }
     write = lane.stamp | (strong ? kStampFlag : 0);
     read = 0;
   } else if (!strong) {
@@ -324,12 +327,7 @@ bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, ui
 bool SharedChecker::CheckSibling(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                                  uint32_t bytes, const uint32_t* offsets, BlockState& owner) {
   if (SharedChecker& own = *warp.block->checker; own.NeedsRebase(warp.index)) own.Rebase();
-  if (!elsewhere_) {
-    elsewhere_ = std::make_unique<ClusterStamps>();
-    elsewhere_->writes.resize(writes_.size());
-    elsewhere_->reads.resize(owner.cluster->blocks.size());
-  }
-  elsewhere_->ordered.fill(0);
+  Elsewhere(owner).ordered.fill(0);
   return ForEachGranule(
       warp, op, kind, active, bytes, offsets, owner,
       [&](const Lane& lane, uint32_t granule) { return CheckElsewhere(lane, granule); });

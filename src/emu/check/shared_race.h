@@ -32,6 +32,9 @@ struct ClusterStamps {
   /// By granule: the last write by any block. An own stamp of the block is later, unless it is
   /// kElsewhere or without a clock.
   std::vector<GlobalStamp> writes;
+  /// By granule: the last write that was not strong, if strong ones followed. Those must be ordered
+  /// after it, but not after each other.
+  std::vector<GlobalStamp> weak_writes;
   /// By rank of another block, and granule: its last read. Empty without reads.
   std::vector<std::vector<GlobalStamp>> reads;
   /// By warp of another block: an access that is known to be ordered before the present
@@ -108,6 +111,7 @@ class SharedChecker {
   bool ReportRace(const Lane& lane, uint32_t granule, Stamp other, bool other_wrote) const;
 
   // Granules that other blocks have accessed, or now access (cluster_race.cc).
+  ClusterStamps& Elsewhere(const BlockState& owner);
   bool CheckElsewhere(const Lane& lane, uint32_t granule);
   bool ReportSibling(const Lane& lane, uint32_t granule, GlobalStamp other, bool other_wrote) const;
   bool IsKnown(GlobalStamp stamp, const Lane& lane, bool is_read);

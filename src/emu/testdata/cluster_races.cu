@@ -51,10 +51,11 @@ __device__ void Wait(uint64_t* barrier, unsigned parity) {
       : "memory");
 }
 __device__ void StoreAsync(unsigned rank, int* to, int value, uint64_t* barrier) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
-                   In(rank, to)),
-               "r"(value), "r"(In(rank, barrier))
-               : "memory");
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 "
+      "[%0], %1, [%2];" ::"r"(In(rank, to)),
+      "r"(value), "r"(In(rank, barrier))  // BUG halo 1, 2
+      : "memory");
 }
 __device__ void ArriveRelaxed() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ void WaitForCluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
@@ -68,7 +69,7 @@ __global__ void remote_read(int* out, int rounds, int bug) {
   __shared__ int own[64];
   const cg::cluster_group cluster = cg::this_cluster();
   const unsigned next = (cluster.block_rank() + 1) % cluster.num_blocks();
-  own[threadIdx.x] = static_cast<int>(64 * cluster.block_rank() + threadIdx.x);
+  own[threadIdx.x] = static_cast<int>(64 * cluster.block_rank() + threadIdx.x);  // BUG remote_read 1
   if (bug == 1) {
     __syncthreads();
   } else {
@@ -105,7 +106,7 @@ __global__ void remote_rewrite(int* out, int rounds, int bug) {
   for (int round = 0; round < rounds; ++round) {
     cluster.map_shared_rank(own, next)[threadIdx.x] = round;  // BUG remote_rewrite 1
     cluster.sync();
-    sum += own[63 - threadIdx.x];
+    sum += own[63 - threadIdx.x];  // BUG remote_rewrite 1
     if (bug == 0) cluster.sync();
   }
   cluster.sync();
@@ -147,6 +148,7 @@ __global__ void split(int* out, int rounds, int bug) {
     work[threadIdx.x] = sum;
     __syncthreads();
     sum += work[63 - threadIdx.x] & 1;
+    __syncthreads();
     cluster.barrier_wait();
     sum += cluster.map_shared_rank(own[round % 2], next)[63 - threadIdx.x];
   }
@@ -185,14 +187,13 @@ __global__ void flag(int* out, int rounds, int bug) {
         asm volatile("ld.acquire.cluster.shared.u32 %0, [%1];" : "=r"(seen) : "r"(Shared(&ready)) : "memory");
       }
     }
-    out[threadIdx.x] = value[threadIdx.x];  // BUG flag 1, 2
+    out[64 * blockIdx.x + threadIdx.x] = value[threadIdx.x];  // BUG flag 1, 2
   }
   cluster.sync();
 }
 
 /// Block 0 fills a buffer of block 1, round after round. Bug 1: it announces that in the scope of
-/// its block. Bug 2: block 1 releases the buffer in the scope of its block. Bug 3: block 0 does not
-/// wait for the release.
+/// its block. Bug 2: block 1 releases the buffer in the scope of its block.
 __global__ void produce(int* out, int rounds, int bug) {
   __shared__ int buffer[64];
   __shared__ uint64_t full, empty;
@@ -208,8 +209,8 @@ __global__ void produce(int* out, int rounds, int bug) {
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
     if (rank == 0) {
-      if (bug != 3) Wait(&empty, round % 2 ^ 1);
-      cluster.map_shared_rank(buffer, 1)[threadIdx.x] = round;  // BUG produce 2, 3
+      Wait(&empty, round % 2 ^ 1);
+      cluster.map_shared_rank(buffer, 1)[threadIdx.x] = round;  // BUG produce 2
       if (bug == 1) {
         ArriveNarrowlyAt(1, &full);
       } else {
@@ -223,11 +224,10 @@ __global__ void produce(int* out, int rounds, int bug) {
       } else {
         ArriveAt(0, &empty);
       }
-      if (bug == 3) __nanosleep(1);
     }
   }
   cluster.sync();
-  if (rank == 1) out[threadIdx.x] = sum;
+  if (rank == 1) out[64 * blockIdx.x + threadIdx.x] = sum;
 }
 
 __device__ int input[16 * 128];
@@ -260,10 +260,11 @@ __global__ void multicast(int* out, int rounds, int bug) {
       Expect(&full[s], 4 * kTile);
       const int at = static_cast<int>(rank) * part;
       asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1], %2, [%3], %4;" ::"r"(Shared(&tile[s][at])),  // BUG multicast 1
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+          ".multicast::cluster "
+          "[%0], [%1], %2, [%3], %4;" ::"r"(Shared(&tile[s][at])),
           "l"(input + round * kTile + at), "r"(4 * part), "r"(Shared(&full[s])),
-          "h"(static_cast<uint16_t>((1u << blocks) - 1))
+          "h"(static_cast<uint16_t>((1u << blocks) - 1))  // BUG multicast 1
           : "memory");
     } else if (threadIdx.x >= 32) {
       Wait(&full[s], parity);
@@ -302,8 +303,8 @@ __global__ void halo(int* out, int rounds, int bug) {
   for (int round = 0; round < rounds; ++round) {
     if (threadIdx.x == 0) Expect(&full, 4 * 32);
     if (bug != 2) Wait(&empty, round % 2 ^ 1);
-    StoreAsync(next, &edge[threadIdx.x], value, &full);  // BUG halo 2
-    if (bug == 1) value += edge[31 - threadIdx.x];  // BUG halo 1
+    StoreAsync(next, &edge[threadIdx.x], value, &full);
+    if (bug == 1) value += edge[31 - threadIdx.x];
     Wait(&full, round % 2);
     value += edge[31 - threadIdx.x];
     ArriveAt(last, &empty);
@@ -323,7 +324,7 @@ __global__ void two_writers(int* out, int rounds, int bug) {
   if (bug == 0) cluster.sync();
   if (rank == 2) cluster.map_shared_rank(words, 0)[31 - threadIdx.x] = 8;  // BUG two_writers 1
   cluster.sync();
-  if (rank == 0) out[threadIdx.x] = words[threadIdx.x];
+  if (rank == 0) out[32 * blockIdx.x + threadIdx.x] = words[threadIdx.x];
 }
 
 /// All blocks add to block 0. Bug 1: before it has written zero. Bug 2: it reads too early.
@@ -336,7 +337,7 @@ __global__ void sums(int* out, int rounds, int bug) {
   } else {
     cluster.sync();
   }
-  atomicAdd(cluster.map_shared_rank(total, 0) + threadIdx.x % 2, 1);  // BUG sums 1
+  atomicAdd(cluster.map_shared_rank(total, 0) + threadIdx.x % 2, 1);  // BUG sums 1, 2
   if (bug == 2) {
     __syncthreads();
   } else {
@@ -346,11 +347,11 @@ __global__ void sums(int* out, int rounds, int bug) {
   cluster.sync();
   // All blocks read the sums, also their own block, and then rewrite them.
   const int* of_first = cluster.map_shared_rank(total, 0);
-  out[gridDim.x + blockIdx.x] = of_first[0] + of_first[1] + total[0];
+  if (threadIdx.x == 0) out[gridDim.x + blockIdx.x] = of_first[0] + of_first[1] + total[0];
   cluster.sync();
   if (threadIdx.x < 2) total[threadIdx.x] = 1;
   __syncthreads();
-  out[blockIdx.x] += total[1];
+  if (threadIdx.x == 0) out[blockIdx.x] += total[1];
   cluster.sync();
 }
 
@@ -390,9 +391,9 @@ __global__ void copies(int* out, int rounds, int bug) {
       Expect(&full, 4 * 64);
       asm volatile("fence.proxy.async;" ::: "memory");
       asm volatile(
-          "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 256, "
-          "[%2];" ::"r"(In(next, to)),  // BUG copies 1, 2
-          "r"(Shared(from)), "r"(In(next, &full))
+          "cp.async.bulk.shared::cluster.shared::cta.mbarrier"
+          "::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(In(next, to)),
+          "r"(Shared(from)), "r"(In(next, &full))  // BUG copies 1, 2
           : "memory");
     }
     Wait(&full, round % 2);
