@@ -117,21 +117,30 @@ uint64_t GlobalChecker::FirstUnwritten(uint64_t address, uint64_t bytes) const {
   return address + bytes;
 }
 
+uint64_t SerialOf(const BlockState& block) {
+  return CheckerOf(*block.worker->launch->memory)->Serial(block.number);
+}
+
+bool IsOrdered(const Warp& warp, uint32_t lane, GlobalStamp stamp, bool is_read) {
+  const uint64_t block = SerialOf(*warp.block);
+  const uint32_t clock = GlobalClockOf(stamp);
+  const bool strong = !is_read && HasFlag(stamp);
+  if (BlockOf(stamp) != block) {
+    return OrderOf(*warp.block).Before(BlockOf(stamp), WarpOf(stamp), clock, block, strong);
+  }
+  const BlockClocks& clocks = warp.block->checker->clocks();
+  if (is_read && SeveralWarps(stamp)) return clocks.of(warp.index).seen_elsewhere > clock;
+  const bool own = ThreadOf(stamp) == warp.index * kLanes + lane && !(is_read && HasFlag(stamp));
+  if (own || clocks.Before(WarpOf(stamp), clock, warp.index, lane)) return true;
+  return strong && clocks.Published(WarpOf(stamp), clock, warp.index);
+}
+
 /// True if the access that left `stamp` happened before the access of `lane`, or was by the same
 /// thread.
 bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const {
   if (stamp < floor()) return true;  // no access, a node, or an earlier launch
-  const BlockOrder& order = OrderOf(*lane.warp.block);
-  const uint64_t block = BlockOf(stamp);
-  if (block == SeveralBlocks()) return order.HasAcquired(lane.block);
-  const uint32_t clock = GlobalClockOf(stamp);
-  const bool strong = !is_read && HasFlag(stamp);
-  if (block != lane.block) return order.Before(block, WarpOf(stamp), clock, lane.block, strong);
-  const BlockClocks& clocks = lane.warp.block->checker->clocks();
-  if (is_read && SeveralWarps(stamp)) return clocks.of(lane.warp.index).seen_elsewhere > clock;
-  const bool own = ThreadOf(stamp) == lane.thread && !(is_read && HasFlag(stamp));
-  if (own || clocks.Before(WarpOf(stamp), clock, lane.warp.index, lane.lane)) return true;
-  return strong && clocks.Published(WarpOf(stamp), clock, lane.warp.index);
+  if (BlockOf(stamp) != SeveralBlocks()) return IsOrdered(lane.warp, lane.lane, stamp, is_read);
+  return OrderOf(*lane.warp.block).HasAcquired(lane.block);
 }
 
 /// True if an earlier lane of the same instruction left `write`.

@@ -79,6 +79,12 @@ class GlobalChecker : public WriteWatch {
   bool reads_used_ = false;  // accessed with __atomic builtins, because vector code reads it
 };
 
+/// The serial of a block whose launch watches global memory.
+uint64_t SerialOf(const BlockState& block);
+/// True if the access that left `stamp`, of a block of this launch, happened before what `lane` of
+/// the warp does now, or was by the same thread.
+bool IsOrdered(const Warp& warp, uint32_t lane, GlobalStamp stamp, bool is_read);
+
 /// The checker that watches the memory; null if it is not watched.
 inline GlobalChecker* CheckerOf(const GlobalMemory& memory) {
   return static_cast<GlobalChecker*>(memory.watch());

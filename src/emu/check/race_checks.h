@@ -9,10 +9,15 @@
 
 namespace cupel::emu {
 
+struct BlockState;
+
 bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
 bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
+/// An access to the shared memory of another block of the cluster, `sibling`.
+bool CheckSibling(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
+                  const uint32_t* offsets, BlockState& sibling);
 /// Only for watched global memory (Hint::stamps). Offsets count from device address `base`.
 bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  uint64_t base, const uint32_t* offsets);

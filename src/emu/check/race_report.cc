@@ -18,11 +18,16 @@ namespace cupel::emu {
 
 namespace {
 
-std::string Missing(bool both_write, bool same_warp, bool other_block) {
+std::string Missing(const RaceReport& report, bool both_write) {
+  if (report.in_cluster) {
+    return fmt::format(
+        "nothing orders the two blocks{}: a cluster barrier (cluster.sync) is missing.",
+        both_write ? ", so the final value is undefined" : "");
+  }
   if (both_write) return "nothing orders the two writes, so the final value is undefined.";
-  if (other_block) return "nothing orders the two blocks.";
+  if (report.other_block) return "nothing orders the two blocks.";
   return fmt::format("nothing orders the two accesses: a {} is missing.",
-                     same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
+                     report.same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
 }
 
 }  // namespace
@@ -34,10 +39,10 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
     records::Finding finding = std::move(*suspicion.finding);
     suspicion.finding.reset();
     finding.code = report.code;
-    finding.message = fmt::format(
-        "{}, which thread {}{} writes at line {}, and {}", suspicion.reads,
-        warp.index * kLanes + lane, report.other_block ? " of another block" : "",
-        LineOfId(warp, LineId(warp, op)), Missing(false, report.same_warp, report.other_block));
+    finding.message =
+        fmt::format("{}, which thread {}{} writes at line {}, and {}", suspicion.reads,
+                    warp.index * kLanes + lane, report.other_block ? " of another block" : "",
+                    LineOfId(warp, LineId(warp, op)), Missing(report, false));
     RecordFault(warp, suspicion.source, std::move(finding));
     return false;
   }
@@ -47,8 +52,7 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
   std::string message =
       fmt::format("Thread {} {} {}, which {} {}{}, and ", warp.index * kLanes + lane, verb,
                   report.memory, report.other, report.other_wrote ? "wrote" : "read", at);
-  message += Missing(kind.store && report.other_wrote && !kind.atomic, report.same_warp,
-                     report.other_block);
+  message += Missing(report, kind.store && report.other_wrote && !kind.atomic);
   if (report.mixed) {
     message += " An atomic read would be safe too.";
     Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);

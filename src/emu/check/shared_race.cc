@@ -13,23 +13,26 @@
 #include "emu/check/report.h"
 #include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
+#include "emu/core/cluster.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
 
 namespace cupel::emu {
 
-/// A lane's access, as passed between the functions below.
-struct SharedChecker::Lane {
-  Warp& warp;
-  const Op* op;
-  AccessKind kind;
-  uint32_t lane;
-  uint32_t thread;
-  uint32_t offset, bytes;
-  Stamp stamp;  // without flag
-  uint32_t active;
-  const uint32_t* offsets;  // of all lanes
-};
+namespace {
+
+/// Byte `byte` of `owner`'s memory, as a thread of `block` calls it.
+std::string NameOf(const BlockState& block, const BlockState& owner, uint32_t byte) {
+  return fmt::format("byte {} of shared memory{}", byte,
+                     &block == &owner ? "" : " of block " + Text(owner.index));
+}
+
+/// As Suspicion::place; never an address of global memory.
+uint64_t PlaceOf(const BlockState& owner, uint32_t byte) {
+  return uint64_t{1} << 63 | owner.number << 32 | byte;
+}
+
+}  // namespace
 
 SharedChecker::SharedChecker(uint64_t bytes, uint32_t threads, int granule_shift)
     : clocks_(threads), granule_shift_(granule_shift) {
@@ -48,7 +51,7 @@ void SharedChecker::Reset() {
 
 void SharedChecker::Rebase() {
   for (Stamp& write : writes_) {
-    if (write != 0 && !IsPending(write)) write = kInitialised;
+    if (write != 0 && SharedClockOf(write) != kPendingClock) write = kInitialised;
   }
   std::fill(reads_.begin(), reads_.end(), 0);
   base_ = clocks_.Align() - 1;
@@ -99,8 +102,10 @@ void SharedChecker::ClearPending(uint32_t offset, uint32_t bytes) {
 /// Calls f(lane, granule) for each granule of each lane's access, until it returns false.
 template <class F>
 bool SharedChecker::ForEachGranule(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
-                                   uint32_t bytes, const uint32_t* offsets, F f) const {
-  const uint32_t clock = clocks_.of(warp.index).now - base_;
+                                   uint32_t bytes, const uint32_t* offsets, const BlockState& owner,
+                                   F f) const {
+  const SharedChecker& own = *warp.block->checker;
+  const uint32_t clock = own.clocks_.of(warp.index).now - own.base_;
   const Stamp common = clock << kClockShift | LineId(warp, op) << kLineShift;
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
@@ -114,7 +119,8 @@ bool SharedChecker::ForEachGranule(Warp& warp, const Op* op, AccessKind kind, ui
                       .bytes = bytes,
                       .stamp = common | thread,
                       .active = active,
-                      .offsets = offsets};
+                      .offsets = offsets,
+                      .owner = owner};
     const uint32_t last = (offsets[lane] + bytes - 1) >> granule_shift_;
     for (uint32_t granule = offsets[lane] >> granule_shift_; granule <= last; ++granule) {
       if (!f(access, granule)) return false;
@@ -137,21 +143,23 @@ bool SharedChecker::Ordered(Stamp stamp, const Lane& lane, bool is_read) const {
 }
 
 /// True if an earlier lane of the same instruction left `write`.
-bool SharedChecker::SameInstruction(Stamp write, const Lane& lane, uint32_t granule) const {
+bool SharedChecker::SameInstruction(uint64_t write, uint64_t mine, const Lane& lane,
+                                    uint32_t granule) const {
   const uint32_t other = ThreadOf(write) % kLanes;
-  if (((write ^ lane.stamp) & ~(kStampFlag | 31u)) != 0 || other >= lane.lane) return false;
+  if (((write ^ mine) & ~uint64_t{kStampFlag | 31u}) != 0 || other >= lane.lane) return false;
   if (((lane.active >> other) & 1u) == 0) return false;
   const uint32_t begin = lane.offsets[other];
   return granule >= begin >> granule_shift_ &&
          granule <= (begin + lane.bytes - 1) >> granule_shift_;
 }
 
-bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
-                               bool other_wrote) const {
+/// What is the same for all blocks that may have left the stamp `other`.
+RaceReport SharedChecker::ReportOf(const Lane& lane, uint32_t granule, uint64_t other,
+                                   bool other_wrote) const {
   RaceReport report;
   report.code = "shared_race";
-  report.place = granule << granule_shift_;
-  report.memory = fmt::format("byte {} of shared memory", granule << granule_shift_);
+  report.place = PlaceOf(lane.owner, granule << granule_shift_);
+  report.memory = NameOf(*lane.warp.block, lane.owner, granule << granule_shift_);
   report.other_wrote = other_wrote;
   report.mixed =
       other_wrote ? !lane.kind.store && HasFlag(other) : lane.kind.atomic && !lane.kind.plain;
@@ -161,8 +169,14 @@ bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
   report.same_warp = WarpOf(other) == lane.warp.index && !(!other_wrote && SeveralWarps(other));
   report.harmless = lane.kind.store && !lane.kind.atomic &&
                     StoresSameValue(lane.warp, lane.op, lane.kind, lane.lane,
-                                    lane.warp.shared + lane.offset, lane.bytes);
-  return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
+                                    lane.owner.memory + lane.offset, lane.bytes);
+  return report;
+}
+
+bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
+                               bool other_wrote) const {
+  return Report(lane.warp, lane.op, lane.lane, lane.kind,
+                ReportOf(lane, granule, other, other_wrote));
 }
 
 namespace {
@@ -183,9 +197,9 @@ bool SharedChecker::CheckPending(const Lane& lane, uint32_t granule) const {
     return true;
   }
   Fault(lane.warp, lane.op, "shared_race",
-        fmt::format("Thread {} {} byte {} of shared memory while {} to it is in progress: wait for "
-                    "the copy first.",
-                    lane.thread, lane.kind.store ? "writes" : "reads", granule << granule_shift_,
+        fmt::format("Thread {} {} {} while {} to it is in progress: wait for the copy first.",
+                    lane.thread, lane.kind.store ? "writes" : "reads",
+                    NameOf(*lane.warp.block, lane.owner, granule << granule_shift_),
                     CopyOf(lane.warp, writes_[granule])),
         static_cast<int>(lane.lane));
   return false;
@@ -210,12 +224,13 @@ bool SharedChecker::CheckProxied(const Lane& lane, uint32_t granule) const {
 
 void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
   const uint32_t byte = granule << granule_shift_;
-  EarlyRead read{"uninitialized_shared",
-                 fmt::format("Thread {} reads byte {} of shared memory", lane.thread, byte),
-                 ", which nothing has written.",
-                 "",
-                 byte,
-                 true};
+  EarlyRead read{
+      "uninitialized_shared",
+      fmt::format("Thread {} reads {}", lane.thread, NameOf(*lane.warp.block, lane.owner, byte)),
+      ", which nothing has written.",
+      "",
+      PlaceOf(lane.owner, byte),
+      true};
   if (IsPending(writes_[granule])) {
     read.code = "missing_copy_wait";
     read.why = fmt::format(" while {} to it is in progress: wait for the copy first.",
@@ -233,9 +248,13 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
     if (read == 0) read = lane.stamp;
     return true;
   }
+  if (write == kElsewhere) {
+    if (!CheckElsewhere(lane, granule)) return false;
+    return !lane.kind.proxied || write == kElsewhere || CheckProxied(lane, granule);
+  }
   if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
   const bool strong = lane.kind.strong();
-  if (lane.kind.store && SameInstruction(write, lane, granule)) {
+  if (lane.kind.store && SameInstruction(write, lane.stamp, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
   } else if (!Ordered(write, lane, false)) {
     if (!(strong && HasFlag(write))) {
@@ -249,6 +268,9 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
     return false;
   }
   if (lane.kind.store) {
+    if (strong && !HasFlag(write) && lane.warp.watching && lane.owner.cluster->several()) {
+      Elsewhere(lane.owner).weak_writes[granule] = Widened(write, lane.owner);
+    }
     write = lane.stamp | (strong ? kStampFlag : 0);
     read = 0;
   } else if (!strong) {
@@ -265,19 +287,26 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
 bool SharedChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                           uint32_t bytes, const uint32_t* offsets) {
   if (NeedsRebase(warp.index)) Rebase();
+  if (elsewhere_) elsewhere_->ordered.fill(0);
   return ForEachGranule(
-      warp, op, kind, active, bytes, offsets,
+      warp, op, kind, active, bytes, offsets, *warp.block,
       [&](const Lane& lane, uint32_t granule) { return CheckGranule(lane, granule); });
 }
 
 bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
                                    const uint32_t* offsets, const uint32_t* seen) {
   if (NeedsRebase(warp.index)) Rebase();
+  if (elsewhere_) elsewhere_->ordered.fill(0);
   AccessKind kind;
   kind.proxied = true;
   return ForEachGranule(
-      warp, op, kind, active, bytes, offsets, [&](const Lane& lane, uint32_t granule) {
-        const Stamp write = writes_[granule];
+      warp, op, kind, active, bytes, offsets, *warp.block, [&](const Lane& lane, uint32_t granule) {
+        Stamp write = writes_[granule];
+        if (write == kElsewhere) {
+          const GlobalStamp other = WriteElsewhere(lane, granule);
+          if (!IsKnown(other, lane, false)) return ReportSibling(lane, granule, other, true);
+          write = Narrowed(other, lane.owner);
+        }
         const uint32_t clock = SharedClockOf(write);
         if (clock != 0 && (IsPending(write) || seen[WarpOf(write)] <= clock + base_)) {
           const int line = LineOfId(warp, LineIdOf(write));
@@ -293,6 +322,15 @@ bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, ui
         read = Ordered(read, lane, true) ? lane.stamp : AddReader(read, lane.stamp);
         return true;
       });
+}
+
+bool SharedChecker::CheckSibling(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
+                                 uint32_t bytes, const uint32_t* offsets, BlockState& owner) {
+  if (SharedChecker& own = *warp.block->checker; own.NeedsRebase(warp.index)) own.Rebase();
+  Elsewhere(owner).ordered.fill(0);
+  return ForEachGranule(
+      warp, op, kind, active, bytes, offsets, owner,
+      [&](const Lane& lane, uint32_t granule) { return CheckElsewhere(lane, granule); });
 }
 
 bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,

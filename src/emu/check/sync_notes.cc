@@ -29,20 +29,21 @@ void NoteProxyFence(Warp& warp) { warp.block->checker->clocks().FenceProxy(warp.
 
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   BlockClocks& clocks = warp.block->checker->clocks();
-  LaunchState& launch = *warp.worker->launch;
+  const LaunchState& launch = *warp.worker->launch;
   // Blocks can order each other if they run on one thread: those of kernels that may wait for
   // others, and those of a cluster, also through shared memory.
   const bool in_cluster = warp.block->cluster->several();
-  const bool may_order = in_cluster || (is_global && launch.in_order);
+  const bool may_order = (in_cluster || (is_global && launch.in_order)) && !kind.is_of_block;
   BlockOrder* order = may_order && warp.watching ? &OrderOf(*warp.block) : nullptr;
-  const uint64_t block =
-      order != nullptr ? CheckerOf(*launch.memory)->Serial(warp.block->number) : 0;
+  const uint64_t block = order != nullptr ? SerialOf(*warp.block) : 0;
   if (kind.reads()) {
     clocks.Acquire(warp.index);
     if (order != nullptr) order->Acquire(block);
   }
   if (kind.store) {
-    if (kind.releases) clocks.Fence(warp.index, is_global || in_cluster);
+    if (kind.releases) {
+      clocks.Fence(warp.index, (is_global || in_cluster) && !kind.is_of_block);
+    }
     clocks.Publish(warp.index);
     if (order != nullptr) order->Publish(block, clocks.of(warp.index));
   }
@@ -53,15 +54,13 @@ void NoteRelease(Warp& warp) {
   clocks.Fence(warp.index, true);
   clocks.Publish(warp.index);
   if (!warp.watching) return;
-  const GlobalChecker& checker = *CheckerOf(*warp.worker->launch->memory);
-  OrderOf(*warp.block).Publish(checker.Serial(warp.block->number), clocks.of(warp.index));
+  OrderOf(*warp.block).Publish(SerialOf(*warp.block), clocks.of(warp.index));
 }
 
 void NoteAcquire(Warp& warp) {
   warp.block->checker->clocks().Acquire(warp.index);
   if (!warp.watching) return;
-  const GlobalChecker& checker = *CheckerOf(*warp.worker->launch->memory);
-  OrderOf(*warp.block).Acquire(checker.Serial(warp.block->number));
+  OrderOf(*warp.block).Acquire(SerialOf(*warp.block));
 }
 
 }  // namespace cupel::emu

@@ -35,7 +35,7 @@ class BlockOrder {
     uint64_t acquired = 0;
     std::vector<Event> published;
   };
-  static constexpr size_t kMostEvents = 4096;  // per block; later events are merged into the last
+  static constexpr size_t kMostEvents = 4096;  // per block; more are merged in pairs
 
   uint64_t now_ = 0;
   std::unordered_map<uint64_t, Known> blocks_;

@@ -33,6 +33,10 @@ inline constexpr uint32_t kInitialised = kStampFlag;
 /// ordered after it. The stamp's line and thread are those of the copy.
 inline constexpr uint32_t kPendingClock = kMostSharedClock + 1;
 
+/// In place of a write to shared memory that another block of the cluster has accessed: the stamps
+/// are elsewhere (cluster_stamps.h). As for a pending copy, no access is ordered after it.
+inline constexpr Stamp kElsewhere = kPendingClock << kClockShift | kStampFlag;
+
 inline uint32_t LineIdOf(uint64_t stamp) {
   return static_cast<uint32_t>(stamp >> kLineShift) % kLineIds;
 }
@@ -44,7 +48,9 @@ inline uint32_t SharedClockOf(Stamp stamp) { return stamp >> kClockShift; }
 inline uint32_t GlobalClockOf(GlobalStamp stamp) {
   return static_cast<uint32_t>(stamp >> kClockShift) & 0x3ffffu;
 }
-inline bool IsPending(Stamp write) { return SharedClockOf(write) == kPendingClock; }
+inline bool IsPending(Stamp write) {
+  return SharedClockOf(write) == kPendingClock && !HasFlag(write);
+}
 inline uint64_t BlockOf(GlobalStamp stamp) { return stamp >> kBlockShift; }
 
 /// Combines the stamps of two unordered reads, `read` and `mine`. The earlier clock is kept: a

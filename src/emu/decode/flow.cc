@@ -66,11 +66,12 @@ bool Decoder::EmitFence(const Instr& instr) {
   const bool is_of_proxies = instr.modifiers.HasAny(
       {Modifier::kProxy, Modifier::kProxyAsync, Modifier::kProxyAlias, Modifier::kProxyAsyncGeneric,
        Modifier::kProxyTensormapGeneric, Modifier::kMbarrierInit});
-  if (!is_of_proxies) {
+  // fence.mbarrier_init orders only mbarrier.init; here it counts as a fence for all accesses.
+  if (!is_of_proxies || instr.Has(Modifier::kMbarrierInit)) {
     Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
-  } else if (instr.modifiers.HasAny({Modifier::kAsync, Modifier::kAsyncGeneric,
-                                     Modifier::kProxyAsync, Modifier::kProxyAsyncGeneric,
-                                     Modifier::kMbarrierInit})) {
+  }
+  if (instr.modifiers.HasAny({Modifier::kAsync, Modifier::kAsyncGeneric, Modifier::kProxyAsync,
+                              Modifier::kProxyAsyncGeneric, Modifier::kMbarrierInit})) {
     Emit(Micro::kProxyFence);
   }
   return true;

@@ -207,6 +207,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
   shape.is_atomic = instr.Has(Modifier::kRelaxed) || instr.Has(Modifier::kAcquire) ||
                     instr.Has(Modifier::kRelease);
   shape.releases = instr.Has(Modifier::kRelease);
+  shape.is_of_block = instr.Has(Modifier::kCta);
   shape.non_coherent = instr.Has(Modifier::kNc);
   if (shape.bytes() > 32 || shape.element_bytes == 0) return Fail(instr.Mnemonic());
   const SlotKind kind = shape.element_bytes == 8 ? SlotKind::kDouble : SlotKind::kWord;
@@ -297,6 +298,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.space = space;
   shape.is_atomic = true;
   shape.releases = instr.Has(Modifier::kRelease) || instr.Has(Modifier::kAcqRel);
+  shape.is_of_block = instr.Has(Modifier::kCta);
   op.aux = shape.Pack();
   (IsShared(space) ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);

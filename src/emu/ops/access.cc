@@ -40,14 +40,23 @@ void CopyLocal(const Warp& warp, int lane, uint64_t address, uint32_t bytes, boo
   }
 }
 
-/// Full checks of accesses to shared memory of other blocks: what they write counts as written.
-void NoteSiblings(Warp& warp, AccessKind kind, uint32_t bytes, const LaneAddresses& lanes) {
+/// Full checks of accesses to shared memory of other blocks. Returns false after an error.
+bool CheckSiblings(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes,
+                   const LaneAddresses& lanes) {
   if (kind.strong()) NoteStrong(warp, kind, true);
-  for (uint32_t rest = kind.store ? lanes.siblings : 0; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    BlockState& sibling = *warp.block->cluster->blocks[lanes.ranks[lane]];
-    sibling.checker->MakeWritten(lanes.offsets[lane], bytes);
+  for (uint32_t rest = lanes.siblings; rest != 0;) {
+    const uint8_t rank = lanes.ranks[__builtin_ctz(rest)];
+    uint32_t same = 0;
+    for (uint32_t i = rest; i != 0; i &= i - 1) {
+      if (lanes.ranks[__builtin_ctz(i)] == rank) same |= i & -i;
+    }
+    if (!CheckSibling(warp, op, kind, same, bytes, lanes.offsets,
+                      *warp.block->cluster->blocks[rank])) {
+      return false;
+    }
+    rest &= ~same;
   }
+  return true;
 }
 
 }  // namespace
@@ -170,7 +179,9 @@ bool ObserveAddresses(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes,
     const uint32_t shared = lanes.shared | lanes.siblings;
     if (shared != 0) CountShared(warp, op, shared, bytes, lanes.offsets);
   }
-  if (lanes.siblings != 0 && warp.checking) NoteSiblings(warp, kind, bytes, lanes);
+  if (lanes.siblings != 0 && warp.checking && !CheckSiblings(warp, op, kind, bytes, lanes)) {
+    return false;
+  }
   if (lanes.shared != 0 && warp.checking &&
       !CheckShared(warp, op, kind, lanes.shared, bytes, lanes.offsets)) {
     return false;

@@ -169,7 +169,9 @@ bool AsyncState::Complete(Warp& waiter, MemoryBarrier* barrier, Delivery& delive
     if (barrier == nullptr) return fine;
     barrier->bytes -= static_cast<int64_t>(done);
     BlockState& block = *waiter.block;
-    if (block.checker && copy.warp->block == &block) {
+    if (copy.warp->block != &block) {
+      barrier->has_remote_arrivals = true;
+    } else if (block.checker) {
       block.checker->clocks().ArriveCopy(copy.warp->index, copy.clock, barrier->arrived);
     }
   } else {

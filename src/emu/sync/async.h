@@ -73,7 +73,7 @@ struct MemoryBarrier {
   uint32_t init_thread = 0, init_clock = 0;
   Knowledge arrived;                 // of all threads and copies that arrived so far
   Knowledge completed;               // the same when the last phase was completed
-  bool has_remote_arrivals = false;  // of threads of other blocks
+  bool has_remote_arrivals = false;  // of other blocks' threads and copies
 };
 
 /// Work to complete before a wait on a barrier returns.

@@ -11,6 +11,7 @@
 #include "emu/check/global_race.h"
 #include "emu/check/race_checks.h"
 #include "emu/check/shared_race.h"
+#include "emu/check/sync_notes.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/memory.h"
 #include "emu/core/worker.h"
@@ -128,7 +129,7 @@ uint32_t OffsetIn(const BlockState& block, const std::byte* host) {
   return static_cast<uint32_t>(host - block.memory);
 }
 
-/// The clocks know the warps of one block only: accesses to another block's memory are not checked.
+/// True for memory of the copy's own block.
 bool IsWatched(const BulkCopy& copy, const BlockState* block) {
   return block != nullptr && block == copy.warp->block && block->checker != nullptr;
 }
@@ -166,6 +167,7 @@ bool CheckIssue(Warp& warp, BulkCopy& copy) {
       if (!CheckShared(warp, copy.op, read, active, run.bytes, offsets)) return false;
     }
   }
+  const bool is_remote = copy.target != nullptr && copy.target != warp.block;
   AccessKind write;
   write.store = true;
   write.atomic = copy.reduction != Reduction::kNone;
@@ -173,16 +175,21 @@ bool CheckIssue(Warp& warp, BulkCopy& copy) {
     for (const CopyRun& run : copy.runs) {
       if (!CheckGlobalRun(warp, copy, run.to, run.bytes, write)) return false;
     }
-  } else if (IsWatched(copy, copy.target)) {
+  } else {
     for (const CopyRun& run : copy.runs) {
       offsets[lane] = OffsetIn(*copy.target, run.to);
-      if (!CheckShared(warp, copy.op, write, active, run.bytes, offsets)) return false;
+      if (is_remote ? !CheckSibling(warp, copy.op, write, active, run.bytes, offsets, *copy.target)
+                    : !CheckShared(warp, copy.op, write, active, run.bytes, offsets)) {
+        return false;
+      }
     }
   }
   copy.clock = clocks.of(warp.index).now;
   clocks.Sync(warp.index, 0);  // later events of the warp have another time
   copy.seen = clocks.of(warp.index).seen;
   copy.seen[warp.index] = copy.clock + 1;
+  // The other block's threads that wait for the copy are ordered after what came before it.
+  if (is_remote) NoteRelease(warp);
   return true;
 }
 

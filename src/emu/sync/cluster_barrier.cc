@@ -19,33 +19,41 @@ namespace {
 
 uint32_t Count(uint32_t mask) { return static_cast<uint32_t>(std::popcount(mask)); }
 
+/// True if accesses of the cluster's blocks to the same memory are checked.
+bool OrdersBlocks(const ClusterState& cluster) {
+  return cluster.several() && cluster.blocks[0]->worker->launch->watching;
+}
+
 /// What the cluster's threads did before they arrived happens before what they do from now on.
-void OrderBlocks(ClusterState& cluster) {
-  const LaunchState& launch = *cluster.blocks[0]->worker->launch;
-  const bool watching = cluster.several() && launch.watching;
-  const auto serial = [&](const BlockState& block) {
-    return CheckerOf(*launch.memory)->Serial(block.number);
-  };
+void OrderAll(ClusterState& cluster) {
+  const bool watching = OrdersBlocks(cluster);
   for (const auto& block : cluster.blocks) {
     BlockClocks& clocks = block->checker->clocks();
     clocks.SyncAll();
     if (!watching) continue;
     // All warps have seen each other, so one of them can publish for all.
     clocks.Fence(0, true);
-    OrderOf(*block).Publish(serial(*block), clocks.of(0));
+    OrderOf(*block).Publish(SerialOf(*block), clocks.of(0));
   }
   for (const auto& block : cluster.blocks) {
-    if (watching) OrderOf(*block).Acquire(serial(*block));
+    if (watching) OrderOf(*block).Acquire(SerialOf(*block));
   }
 }
 
 /// Arrivals that are all .relaxed order only what earlier fences cover.
 void OrderFenced(ClusterState& cluster) {
+  const bool watching = OrdersBlocks(cluster);
   for (const auto& block : cluster.blocks) {
     BlockClocks& clocks = block->checker->clocks();
     const auto warps = static_cast<uint32_t>(block->warps.size());
-    for (uint32_t w = 0; w < warps; ++w) clocks.Publish(w);
+    for (uint32_t w = 0; w < warps; ++w) {
+      clocks.Publish(w);
+      if (watching) OrderOf(*block).Publish(SerialOf(*block), clocks.of(w));
+    }
     for (uint32_t w = 0; w < warps; ++w) clocks.Acquire(w);
+  }
+  for (const auto& block : cluster.blocks) {
+    if (watching) OrderOf(*block).Acquire(SerialOf(*block));
   }
 }
 
@@ -77,7 +85,7 @@ void CompleteIfFull(ClusterState& cluster, Warp& last) {
     cluster.missing += block->live_threads;
     for (Warp& warp : block->warps) ReleaseWarp(warp, last);
   }
-  if (last.checking) cluster.synchronizes ? OrderBlocks(cluster) : OrderFenced(cluster);
+  if (last.checking) cluster.synchronizes ? OrderAll(cluster) : OrderFenced(cluster);
   cluster.any_arrived = cluster.synchronizes = false;
 }
 

@@ -163,7 +163,8 @@ __global__ void flag_in_shared(int* out, int sets) {
   if (threadIdx.x == 0 && cluster.block_rank() == 0) {
     *cluster.map_shared_rank(&value, 1) = 7;
     __threadfence();
-    if (sets) *cluster.map_shared_rank(const_cast<int*>(&flag), 1) = 1;
+    volatile int* other = cluster.map_shared_rank(const_cast<int*>(&flag), 1);
+    if (sets) *other = 1;
   }
   if (threadIdx.x == 0 && cluster.block_rank() == 1) {
     while (flag == 0) {  // WAITS flag
