@@ -73,11 +73,10 @@ CUresult CheckPlaces(const MapArguments& a) {
     return Refused(a.api, CUDA_ERROR_NOT_SUPPORTED, "tensor maps need compute capability 9.0");
   }
   if (a.rank < 1 || a.rank > plan::kMaxTensorMapRank) return refused("the rank must be 1 to 5");
-  if (a.to == nullptr || Handle(a.to) % 64 != 0) {
-    return refused("the CUtensorMap must be aligned to 64 bytes");
-  }
-  if (a.address == nullptr || a.dims == nullptr || a.element_strides == nullptr ||
-      (a.strides == nullptr && a.rank > 1)) {
+  // The driver does not check the alignment of `to` (measured on an H200): g++ returns maps from
+  // functions through memory that is not aligned.
+  if (a.to == nullptr || a.address == nullptr || a.dims == nullptr ||
+      a.element_strides == nullptr || (a.strides == nullptr && a.rank > 1)) {
     return refused("a pointer is null");
   }
   return CUDA_SUCCESS;

@@ -13,6 +13,7 @@
 #include "emu/core/cluster.h"
 #include "emu/core/code.h"
 #include "emu/core/op.h"
+#include "emu/core/op_flags.h"
 #include "emu/core/source_line.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
@@ -263,7 +264,25 @@ void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t l
        FirstLane(lanes));
 }
 
+bool ReportWarpgroup(BlockState& block) {
+  for (Warp& warp : block.warps) {
+    for (int i = 0; i < warp.others; ++i) {
+      const Group& group = warp.other[static_cast<size_t>(i)];
+      if (group.state != GroupState::kBarrier || group.barrier != kWarpgroupBarrier) continue;
+      warp.active = group.mask;
+      Fault(warp, group.pc - 1, "warpgroup_divergence",
+            "This warp waits for wgmma instructions that other warps of its warpgroup do not "
+            "execute. All four warps must execute each of them together.");
+      return true;
+    }
+  }
+  return false;
+}
+
 void ReportDeadlock(ClusterState& cluster) {
+  for (const auto& block : cluster.blocks) {
+    if (ReportWarpgroup(*block)) return;
+  }
   for (const auto& block : cluster.blocks) {
     for (Warp& warp : block->warps) {
       if (warp.others == 0) continue;

@@ -90,9 +90,13 @@ bool SharedChecker::Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clo
   return true;
 }
 
+void SharedChecker::ForgetReads(uint32_t offset, uint32_t bytes) {
+  std::fill_n(reads_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, 0);
+}
+
 void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
   ClearPending(offset, bytes);
-  std::fill_n(reads_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, 0);
+  ForgetReads(offset, bytes);
 }
 
 void SharedChecker::ClearPending(uint32_t offset, uint32_t bytes) {

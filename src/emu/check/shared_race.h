@@ -62,6 +62,8 @@ class SharedChecker {
                       const uint32_t* offsets, const uint32_t* seen);
   /// Bytes [offset, offset + bytes) have no value until a copy by `lane` of the warp fills them.
   void MakePending(const Warp& warp, const Op* op, uint32_t lane, uint32_t offset, uint32_t bytes);
+  /// The earlier reads of the bytes are ordered before all later writes.
+  void ForgetReads(uint32_t offset, uint32_t bytes);
   /// A pending copy has filled the bytes. Later accesses are ordered after it if they are ordered
   /// after `clock` of the thread that issued it. Returns false if a thread read the bytes before.
   bool Land(Warp& warp, const Op* op, uint32_t thread, uint32_t clock, uint32_t offset,

@@ -17,6 +17,8 @@ inline constexpr uint32_t kBarrierRelaxed = 32;  // of a cluster; orders no acce
 
 /// Group::barrier of lanes that wait for the cluster. Kernels cannot name this number.
 inline constexpr uint32_t kClusterBarrier = 16;
+/// That of a warp that waits for products which other warps of its warpgroup have yet to issue.
+inline constexpr uint32_t kWarpgroupBarrier = 17;
 
 // Op::aux of an mbarrier op.
 inline constexpr uint32_t kMbarrierGeneric = 1;       // its address is generic

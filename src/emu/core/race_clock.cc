@@ -108,6 +108,14 @@ void BlockClocks::Leave(uint32_t warp, uint32_t mask, const Knowledge& barrier) 
   Summarise(clock, warp);
 }
 
+void BlockClocks::Learn(uint32_t warp, uint32_t other, uint32_t clock) {
+  if (other == warp) return;
+  WarpClock& own = warps_[warp];
+  own.now = std::max(own.now, clock + 1);  // as Leave
+  own.seen[other] = std::max(own.seen[other], clock + 1);
+  Summarise(own, warp);
+}
+
 void BlockClocks::Fence(uint32_t warp, bool reaches_other_blocks) {
   WarpClock& clock = warps_[warp];
   any_fence_ = true;

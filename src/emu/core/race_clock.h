@@ -63,6 +63,8 @@ class BlockClocks {
   void Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
     Leave(warp, mask, arrived_[barrier]);
   }
+  /// The warp knows that the events of `other` up to `clock` have happened.
+  void Learn(uint32_t warp, uint32_t other, uint32_t clock);
   /// Synchronises all warps of the block.
   void SyncAll();
   /// Empties the barrier.

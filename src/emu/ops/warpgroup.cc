@@ -16,25 +16,27 @@
 #include "emu/core/launch_state.h"
 #include "emu/core/matrix.h"
 #include "emu/core/op.h"
+#include "emu/core/op_flags.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
 #include "emu/ops/handlers.h"
 #include "emu/sync/async.h"
+#include "emu/sync/barriers.h"
 
 namespace cupel::emu {
 namespace {
 
 constexpr uint32_t kOperandPiece = 16;
 
-/// Calls f(offsets, active) for the pieces of A and B that a product of the warp reads.
+/// Calls f(offsets, active) for the pieces of A and B that a warp's part of a product reads.
 template <class F>
-bool ForEachOperandPiece(const Warp& warp, const Op* op, uint64_t a, uint64_t b, F f) {
-  const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
-  if (op->src[0] >= 0 &&
-      !ForEachPiece(MatrixDescriptor(a), warp.index % 4 * 16, 16, shape.transposes_a, f)) {
+bool ForEachOperandPiece(const WarpgroupProduct& product, F f) {
+  const WarpgroupShape shape = WarpgroupShape::Unpack(product.op->flops);
+  if (product.op->src[0] >= 0 && !ForEachPiece(MatrixDescriptor(product.a), product.warp % 4 * 16,
+                                               16, shape.transposes_a, f)) {
     return false;
   }
-  return ForEachPiece(MatrixDescriptor(b), 0, 8 * shape.columns, shape.transposes_b, f);
+  return ForEachPiece(MatrixDescriptor(product.b), 0, 8 * shape.columns, shape.transposes_b, f);
 }
 
 /// True if the operands are surely inside of shared memory.
@@ -78,22 +80,24 @@ const Op* IssueProduct(Warp& warp, const Op* op) {
   if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
   WarpgroupProduct product;
   product.op = op;
+  product.warp = warp.index;
   if (op->src[0] >= 0) product.a = At<const uint64_t>(warp, op->src[0])[0];
   product.b = At<const uint64_t>(warp, op->src[1])[0];
   if (op->src[2] >= 0) product.scale = MaskAt(warp, op->src[2]);
-  const bool in_bounds = AreInBounds(warp, op, product) ||
-                         ForEachOperandPiece(warp, op, product.a, product.b,
-                                             [&](const uint32_t* offsets, uint32_t active) {
-                                               return CheckBounds(warp, op, offsets, active);
-                                             });
+  const bool in_bounds =
+      AreInBounds(warp, op, product) ||
+      ForEachOperandPiece(product, [&](const uint32_t* offsets, uint32_t active) {
+        return CheckBounds(warp, op, offsets, active);
+      });
   if (!in_bounds) return nullptr;
   if (warp.checking) {
     SharedChecker& checker = *warp.block->checker;
-    const bool is_ordered = ForEachOperandPiece(warp, op, product.a, product.b,
-                                                [&](const uint32_t* offsets, uint32_t active) {
-                                                  return CheckPieces(warp, op, offsets, active);
-                                                });
+    const bool is_ordered =
+        ForEachOperandPiece(product, [&](const uint32_t* offsets, uint32_t active) {
+          return CheckPieces(warp, op, offsets, active);
+        });
     if (!is_ordered) return nullptr;
+    product.clock = checker.clocks().of(warp.index).now;
     checker.clocks().Sync(warp.index, kFullMask);  // later writes of the warp are later
     product.seen = checker.clocks().of(warp.index).seen;
   }
@@ -150,22 +154,48 @@ const Op* CommitProducts(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-/// src[0]: how many groups may remain in progress. The memory that completed products read must not
-/// have been written since they were issued; it is read until now.
+/// The memory that a warp's part of a product reads must not have been written since it was issued.
+/// `warp` waits for it: the memory is read until now. Returns false after an error.
+bool CheckUnchanged(Warp& warp, const WarpgroupProduct& product) {
+  const HandlerTable& handlers = *warp.worker->launch->code->handlers;
+  return ForEachOperandPiece(product, [&](const uint32_t* offsets, uint32_t active) {
+    return handlers.stamp_proxied(warp, product.op, offsets, active, product.seen.data()) ||
+           warp.block->checker->CheckUnchanged(warp, product.op, active, kOperandPiece, offsets,
+                                               product.seen.data());
+  });
+}
+
+/// The warp is the first of its warpgroup that waits for the product: it checks all four parts.
+bool CompleteProduct(Warp& warp, const WarpgroupProduct& product) {
+  BlockClocks& clocks = warp.block->checker->clocks();
+  const std::vector<WarpgroupProduct*> others = AsyncOf(warp).warpgroups().OthersOf(product);
+  for (const WarpgroupProduct* other : others) clocks.Learn(warp.index, other->warp, other->clock);
+  if (!CheckUnchanged(warp, product)) return false;
+  for (WarpgroupProduct* other : others) {
+    if (!CheckUnchanged(warp, *other)) return false;
+    other->reader = warp.index;
+    other->read_until = clocks.of(warp.index).now;
+  }
+  return true;
+}
+
+/// src[0]: how many groups may remain in progress.
 const Op* WaitForProducts(Warp& warp, const Op* op) {
   if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
   const uint32_t pending = At<const uint32_t>(warp, op->src[0])[0];
-  const HandlerTable& handlers = *warp.worker->launch->code->handlers;
-  for (const WarpgroupProduct& product : AsyncOf(warp).warpgroups().Wait(warp, pending)) {
-    if (!warp.checking) continue;
-    const bool unchanged = ForEachOperandPiece(
-        warp, product.op, product.a, product.b, [&](const uint32_t* offsets, uint32_t active) {
-          return handlers.stamp_proxied(warp, product.op, offsets, active, product.seen.data()) ||
-                 warp.block->checker->CheckUnchanged(warp, product.op, active, kOperandPiece,
-                                                     offsets, product.seen.data());
-        });
-    if (!unchanged) return nullptr;
+  Warpgroups& warpgroups = AsyncOf(warp).warpgroups();
+  if (!warpgroups.CanWait(warp, pending)) return WaitAtBarrier(warp, op, kWarpgroupBarrier);
+  const std::vector<WarpgroupProduct> done = warpgroups.Wait(warp, pending);
+  if (!warp.checking || done.empty()) return op + 1;
+  BlockClocks& clocks = warp.block->checker->clocks();
+  for (const WarpgroupProduct& product : done) {
+    if (product.read_until != 0) {
+      clocks.Learn(warp.index, product.reader, product.read_until);
+    } else if (!CompleteProduct(warp, product)) {
+      return nullptr;
+    }
   }
+  clocks.Sync(warp.index, kFullMask);  // all lanes know that the products are complete
   return op + 1;
 }
 

@@ -198,9 +198,12 @@ void MakePending(const BulkCopy& copy) {
   const uint64_t poison = copy.warp->worker->launch->poison * 0x1'0000'0001u;
   for (const CopyRun& run : copy.runs) {
     Fill(run.to, poison, run.bytes);
-    if (copy.target->checker != nullptr) {
-      copy.target->checker->MakePending(*copy.warp, copy.op, static_cast<uint32_t>(copy.lane),
-                                        OffsetIn(*copy.target, run.to), run.bytes);
+    if (SharedChecker* checker = copy.target->checker.get(); checker != nullptr) {
+      const uint32_t offset = OffsetIn(*copy.target, run.to);
+      // CheckIssue has not compared the issue with the reads of another block.
+      if (!IsWatched(copy, copy.target)) checker->ForgetReads(offset, run.bytes);
+      checker->MakePending(*copy.warp, copy.op, static_cast<uint32_t>(copy.lane), offset,
+                           run.bytes);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "emu/check/race_report.h"
 #include "emu/check/report.h"
 #include "emu/core/block_state.h"
+#include "emu/core/op_flags.h"
 
 namespace cupel::emu {
 namespace {
@@ -16,6 +17,22 @@ namespace {
 std::string LineOf(const Warp& warp, const Op* op) {
   const int line = LineOfId(warp, LineId(warp, op));
   return line > 0 ? fmt::format(" of line {}", line) : std::string();
+}
+
+/// Other warps of the warpgroup that wait for products of this one run their wait again.
+void Wake(const Warp& warp) {
+  BlockState& block = *warp.block;
+  const size_t first = warp.index / 4 * 4;
+  for (size_t w = first; w < std::min(first + 4, block.warps.size()); ++w) {
+    Warp& other = block.warps[w];
+    for (int i = 0; i < other.others; ++i) {
+      Group& group = other.other[static_cast<size_t>(i)];
+      if (group.state != GroupState::kBarrier || group.barrier != kWarpgroupBarrier) continue;
+      group.state = GroupState::kRunnable;
+      --group.pc;
+      block.ready[w] = true;
+    }
+  }
 }
 
 }  // namespace
@@ -65,6 +82,10 @@ bool Warpgroups::Issue(Warp& warp, const WarpgroupProduct& product, std::span<co
                        std::span<const int32_t> left) {
   Progress& progress = warps_[warp.index];
   ++progress.issued;
+  progress.products.push_back(product);
+  progress.products.back().number = progress.issued;
+  progress.products.back().group = progress.committed;
+  Wake(warp);
   if (!warp.checking) return true;
   if (warps_.size() < warp.index / 4 * 4 + 4) {
     Fault(warp, product.op, "warpgroup_divergence",
@@ -99,8 +120,6 @@ bool Warpgroups::Issue(Warp& warp, const WarpgroupProduct& product, std::span<co
     }
   }
   for (const int32_t reg : sums) OwnerOf(progress, reg) = {progress.issued, false, false};
-  progress.products.push_back(product);
-  progress.products.back().group = progress.committed;
   return true;
 }
 
@@ -108,6 +127,24 @@ void Warpgroups::Fence(const Warp& warp) {
   Progress& progress = warps_[warp.index];
   progress.has_fenced = true;
   for (Owner& owner : progress.owners) owner.is_dirty = false;
+}
+
+std::span<const Warpgroups::Progress> Warpgroups::GroupOf(const Warp& warp) const {
+  const size_t first = warp.index / 4 * 4;
+  return std::span(warps_).subspan(first, std::min<size_t>(4, warps_.size() - first));
+}
+
+bool Warpgroups::CanWait(const Warp& warp, uint32_t pending) const {
+  const Progress& progress = warps_[warp.index];
+  uint64_t last = progress.completed;
+  for (const WarpgroupProduct& product : progress.products) {
+    if (uint64_t{product.group} + pending < progress.committed) last = product.number;
+  }
+  size_t w = warp.index / 4 * 4;
+  for (const Progress& other : GroupOf(warp)) {
+    if (warp.block->warps[w++].live != 0 && other.issued < last) return false;
+  }
+  return true;
 }
 
 std::vector<WarpgroupProduct> Warpgroups::Wait(const Warp& warp, uint32_t pending) {
@@ -120,6 +157,18 @@ std::vector<WarpgroupProduct> Warpgroups::Wait(const Warp& warp, uint32_t pendin
   }
   progress.completed = progress.issued - progress.products.size();
   return done;
+}
+
+std::vector<WarpgroupProduct*> Warpgroups::OthersOf(const WarpgroupProduct& product) {
+  std::vector<WarpgroupProduct*> found;
+  const size_t first = product.warp / 4 * 4;
+  for (size_t w = first; w < std::min(first + 4, warps_.size()); ++w) {
+    Progress& other = warps_[w];
+    if (w == product.warp || product.number <= other.completed) continue;
+    const uint64_t at = product.number - other.completed - 1;
+    if (at < other.products.size()) found.push_back(&other.products[static_cast<size_t>(at)]);
+  }
+  return found;
 }
 
 bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg, int32_t from) {
@@ -147,6 +196,7 @@ bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg,
 }
 
 bool Warpgroups::Exit(Warp& warp) {
+  Wake(warp);
   Progress& progress = warps_[warp.index];
   if (!warp.checking) return true;
   const size_t first = warp.index / 4 * 4;

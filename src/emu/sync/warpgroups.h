@@ -2,7 +2,12 @@
 // issued; until a wgmma.wait_group completes its group, it still reads its matrices in shared
 // memory and owns its registers. This is where misuse is found: memory that is written too early,
 // registers that are touched, a missing wgmma.fence, warps of a warpgroup that execute different
-// products. SPDX-License-Identifier: Apache-2.0
+// products.
+//
+// A product belongs to the whole warpgroup: when the wait of one warp returns, all four warps have
+// issued the product, and it no longer reads its matrices. Kernels rely on this when one thread of
+// a warpgroup releases a buffer. (PTX ISA: wgmma.commit_group creates a group per warpgroup.)
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
@@ -22,8 +27,12 @@ struct WarpgroupProduct {
   const Op* op = nullptr;
   uint64_t a = 0, b = 0;                // matrix descriptors; a is 0 if A is in registers
   uint32_t scale = 0;                   // the predicate scale-d of the warp's lanes
+  uint64_t number = 0;                  // of the warp's products, from 1; the same in all warps
   uint32_t group = 0;                   // index of its group
+  uint32_t warp = 0, clock = 0;         // the warp's index and clock at the issue
   std::array<uint32_t, kLanes> seen{};  // WarpClock::seen at the issue
+  /// The first warp whose wait returned, and the clock of its stamps; 0: none yet.
+  uint32_t reader = 0, read_until = 0;
 };
 
 /// How an instruction between products uses a register of a product (Code::lists of "@wgmma.use").
@@ -40,8 +49,13 @@ class Warpgroups {
   /// wgmma.fence: later products see what the warp wrote to registers.
   void Fence(const Warp& warp);
   void Commit(const Warp& warp) { ++warps_[warp.index].committed; }
+  /// True if all warps of the warpgroup (that have not exited) have issued the products of all but
+  /// the warp's last `pending` groups.
+  bool CanWait(const Warp& warp, uint32_t pending) const;
   /// Removes and returns the products of all but the last `pending` groups.
   std::vector<WarpgroupProduct> Wait(const Warp& warp, uint32_t pending);
+  /// The same product of other warps of the warpgroup, which have not waited for it yet.
+  std::vector<WarpgroupProduct*> OthersOf(const WarpgroupProduct& product);
   /// The warp uses register `reg`; `from` is the source of a copy. Returns false after an error.
   bool Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg, int32_t from);
   /// True if the warp has products in progress.
@@ -69,6 +83,7 @@ class Warpgroups {
     uint64_t first = 1;  // serial number of issued[0]
   };
 
+  std::span<const Progress> GroupOf(const Warp& warp) const;
   Owner& OwnerOf(Progress& progress, int32_t reg);
   bool Agree(Warp& warp, const WarpgroupProduct& product);
 

@@ -487,6 +487,11 @@ std::map<std::string, Function> Functions() {
         Encode(&cuTensorMapEncodeTiled, nullptr, a.data(0), 4) != CUDA_ERROR_INVALID_VALUE) {
       throw std::runtime_error("encoded");
     }
+    alignas(128) char bytes[2 * sizeof map];
+    auto* place = reinterpret_cast<CUtensorMap*>(bytes + 32);
+    if (Encode(&cuTensorMapEncodeTiled, place, a.data(0), 4) != CUDA_SUCCESS) {
+      throw std::runtime_error("not encoded");
+    }
   });
   f["map_depends_on_address"] = [](const Args& a, const Return& r) {
     Tensor out(a.numel(0));
