@@ -45,7 +45,10 @@ void OrderFenced(ClusterState& cluster) {
     BlockClocks& clocks = block->checker->clocks();
     const auto warps = static_cast<uint32_t>(block->warps.size());
     for (uint32_t w = 0; w < warps; ++w) clocks.Publish(w);
-    for (uint32_t w = 0; w < warps; ++w) clocks.Acquire(w);
+    for (uint32_t w = 0; w < warps; ++w) {
+      clocks.Acquire(w);
+      clocks.AcquireOwn(w);
+    }
   }
 }
 
