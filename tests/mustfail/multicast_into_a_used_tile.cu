@@ -93,7 +93,7 @@ __global__ void __cluster_dims__(kBlocks, 1, 1)
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
-  SyncCluster();
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
   const int row = blockIdx.y * kM, column = blockIdx.x * kN, part = kM / kBlocks;
   const int rank = blockIdx.x % kBlocks;
   if (threadIdx.x == kConsumers) {

@@ -149,6 +149,12 @@ void BlockClocks::Acquire(uint32_t warp) {
   Summarise(clock, warp);
 }
 
+void BlockClocks::AcquireOwn(uint32_t warp) {
+  WarpClock& clock = warps_[warp];
+  for (uint32_t& seen : clock.lane_seen) seen = std::max(seen, clock.fenced[warp]);
+  Summarise(clock, warp);
+}
+
 void BlockClocks::SyncAll() {
   const uint32_t now = Align() + 1;
   for (uint32_t w = 0; w < warps_.size(); ++w) {

@@ -83,6 +83,8 @@ class BlockClocks {
   /// one.
   void Publish(uint32_t warp);
   void Acquire(uint32_t warp);
+  /// All lanes of the warp know its own events before its last fence.
+  void AcquireOwn(uint32_t warp);
 
   /// True if `other`'s event at `clock` happened before the current event of `lane` of `warp`.
   bool Before(uint32_t other, uint32_t clock, uint32_t warp, uint32_t lane) const {

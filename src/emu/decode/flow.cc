@@ -62,12 +62,12 @@ bool Decoder::EmitIndexedBranch(const Instr& instr) {
 
 /// membar and fence. Execution is sequentially consistent, so only the race checks use fences.
 /// Fences between other proxies than the generic and the asynchronous one have no effect.
+/// fence.mbarrier_init is of both kinds: after it, a relaxed barrier of the cluster is enough.
 bool Decoder::EmitFence(const Instr& instr) {
-  const bool is_of_proxies = instr.modifiers.HasAny(
-      {Modifier::kProxy, Modifier::kProxyAsync, Modifier::kProxyAlias, Modifier::kProxyAsyncGeneric,
-       Modifier::kProxyTensormapGeneric, Modifier::kMbarrierInit});
-  // fence.mbarrier_init orders only mbarrier.init; here it counts as a fence for all accesses.
-  if (!is_of_proxies || instr.Has(Modifier::kMbarrierInit)) {
+  const bool is_of_proxies =
+      instr.modifiers.HasAny({Modifier::kProxy, Modifier::kProxyAsync, Modifier::kProxyAlias,
+                              Modifier::kProxyAsyncGeneric, Modifier::kProxyTensormapGeneric});
+  if (!is_of_proxies) {
     Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
   }
   if (instr.modifiers.HasAny({Modifier::kAsync, Modifier::kAsyncGeneric, Modifier::kProxyAsync,

@@ -50,7 +50,10 @@ void OrderFenced(ClusterState& cluster) {
       clocks.Publish(w);
       if (watching) OrderOf(*block).Publish(SerialOf(*block), clocks.of(w));
     }
-    for (uint32_t w = 0; w < warps; ++w) clocks.Acquire(w);
+    for (uint32_t w = 0; w < warps; ++w) {
+      clocks.Acquire(w);
+      clocks.AcquireOwn(w);
+    }
   }
   for (const auto& block : cluster.blocks) {
     if (watching) OrderOf(*block).Acquire(SerialOf(*block));
