@@ -21,6 +21,7 @@ const char* Resolve(void* library, Driver* driver) {
   entry.Find(driver->device_uuid, "cuDeviceGetUuid");
   entry.Find(driver->context_retain, "cuDevicePrimaryCtxRetain");
   entry.Find(driver->context_release, "cuDevicePrimaryCtxRelease_v2");
+  entry.Find(driver->context_reset, "cuDevicePrimaryCtxReset_v2");
   entry.Find(driver->context_set_current, "cuCtxSetCurrent");
   entry.Find(driver->context_synchronize, "cuCtxSynchronize");
   entry.Find(driver->context_reset_persisting_l2, "cuCtxResetPersistingL2Cache");

@@ -91,6 +91,7 @@ struct Driver {
   CuResult (*fill_16)(CuPointer, unsigned short, size_t, CuStream) = nullptr;
   CuResult (*fill_32)(CuPointer, unsigned, size_t, CuStream) = nullptr;
   CuResult (*launch)(const CuLaunchConfig*, CuFunction, void**, void**) = nullptr;
+  CuResult (*context_reset)(CuDevice) = nullptr;  // destroys all that the process has on the GPU
   // Null before 12.0.
   CuResult (*tensor_map_tiled)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
                                const uint32_t*, const uint32_t*, int, int, int, int) = nullptr;

@@ -127,6 +127,9 @@ std::string_view ProblemOfTensor(const TensorMap& map) {
   const auto rank = static_cast<size_t>(map.rank);
   for (size_t i = 0; i < rank; ++i) {
     if (map.dims[i] == 0 || map.dims[i] > uint64_t{1} << 32) return "dims must be 1 to 2^32";
+    if (map.im2col && map.dims[i] == uint64_t{1} << 32) {
+      return "dims of im2col maps must be below 2^32";
+    }
     if (map.element_strides[i] == 0 || map.element_strides[i] > 8) {
       return "element strides must be 1 to 8";
     }
@@ -189,7 +192,8 @@ std::string_view ProblemOfColumns(const TensorMap& map) {
     }
   }
   if (map.channels == 0 || map.channels > 256) return "channels per pixel must be 1 to 256";
-  if (map.pixels == 0 || map.pixels > 1024) return "pixels per column must be 1 to 1024";
+  // CUDA's documentation allows 1024, driver 580.159 does not.
+  if (map.pixels == 0 || map.pixels > 1023) return "pixels per column must be 1 to 1023";
   if (!IsZeroFrom(map.box, 0) || !IsZeroFrom(map.lower, spatial) ||
       !IsZeroFrom(map.upper, spatial)) {
     return "there are more values than dimensions";

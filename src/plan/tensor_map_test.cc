@@ -43,7 +43,7 @@ TensorMap Im2col() {
   map.lower = {-1, -128};
   map.upper = {1, 127};
   map.channels = 64;
-  map.pixels = 1024;
+  map.pixels = 1023;
   map.fill = OobFill::kNan;
   return map;
 }
@@ -111,7 +111,7 @@ TEST(TensorMap, NamesTheBrokenRule) {
       {"corner out of range", [](TensorMap& m) { m.lower[1] = -129; }},
       {"empty bounding box", [](TensorMap& m) { m.upper[0] = -57; }},
       {"257 channels", [](TensorMap& m) { m.channels = 257; }},
-      {"1025 pixels", [](TensorMap& m) { m.pixels = 1025; }},
+      {"1024 pixels", [](TensorMap& m) { m.pixels = 1024; }},
       {"box", [](TensorMap& m) { m.box[0] = 64; }},
   };
   for (const BrokenRule& rule : im2col) {

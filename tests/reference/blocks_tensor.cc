@@ -245,7 +245,7 @@ std::vector<BlockKernel> TensorKernels() {
       {TensorMapType::kU32, {".add", ".min", ".max", ".inc", ".dec", ".and", ".or", ".xor"}},
       {TensorMapType::kS32, {".add", ".min", ".max", ".and", ".or", ".xor"}},
       {TensorMapType::kU64, {".add", ".min", ".max", ".and", ".or", ".xor"}},
-      {TensorMapType::kS64, {".min", ".max", ".and", ".or", ".xor"}},
+      {TensorMapType::kS64, {".min", ".max"}},  // an H200 refuses bitwise ones
       {TensorMapType::kF16, {".add", ".min", ".max"}},
       {TensorMapType::kBF16, {".add", ".min", ".max"}},
       {TensorMapType::kF32, {".add"}},

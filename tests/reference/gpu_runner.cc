@@ -118,6 +118,7 @@ class Gpu : public Runner {
   /// Makes a new context, because after a fault every call in the context returns that fault.
   std::string Renew() {
     module_ = nullptr;
+    driver_->context_reset(device_);
     driver_->context_release(device_);
     const std::string wrong = Enter();
     return wrong.empty() ? Load(text_) : wrong;

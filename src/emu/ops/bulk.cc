@@ -181,6 +181,13 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
     Fault(warp, op, "illegal_instruction", problem, lane);
     return false;
   }
+  const bool is_bitwise = shape.reduction == Reduction::kAnd || shape.reduction == Reduction::kOr ||
+                          shape.reduction == Reduction::kXor;
+  if (is_bitwise && map.type == plan::TensorMapType::kS64) {  // measured on an H200
+    Fault(warp, op, "illegal_instruction",
+          "A bitwise reduction uses a tensor map of signed 64-bit integers.", lane);
+    return false;
+  }
   const BoxSize size = SizeOf(map);
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;  // more than any GPU's shared memory
   constexpr uint32_t kBoxAlignment = 128;
@@ -195,7 +202,6 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
   copy->fill = FillOf(map);
   copy->type = ReductionTypeOf(map.type);
   copy->rounds_to_tf32 = shape.to_shared && RoundsToTf32(map);
-  copy->flushes_subnormals = shape.to_shared && FlushesSubnormals(map);
   for (const TensorPiece& piece : PiecesOf(*tensor, box, place.offset, !shape.to_shared)) {
     if (!piece.is_inside && !shape.to_shared) continue;  // not stored
     if (uint64_t{piece.shared} + piece.bytes > warp.shared_bytes) {

@@ -107,14 +107,14 @@ void Reduce(const BulkCopy& copy, std::byte* to, const std::byte* from, uint32_t
   }
 }
 
-/// Copies float32 elements as tensor maps for TF32, or without subnormals, ask.
-void CopyConverted(const BulkCopy& copy, std::byte* to, const std::byte* from, uint32_t bytes) {
+/// Copies float32 elements as tensor maps for TF32 ask.
+void CopyRounded(std::byte* to, const std::byte* from, uint32_t bytes) {
   for (uint32_t at = 0; at + 4 <= bytes; at += 4) {
     uint32_t bits = 0;
     std::memcpy(&bits, from + at, 4);
-    const uint32_t exponent = bits & 0x7f800000u;
-    if (copy.flushes_subnormals && exponent == 0) bits &= 0x80000000u;
-    if (copy.rounds_to_tf32) bits = (exponent == 0x7f800000u ? bits : bits + 0x1000u) & ~0x1fffu;
+    const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
+    if (is_finite) bits += 0xfffu + (bits >> 13 & 1u);
+    bits &= ~0x1fffu;
     std::memcpy(to + at, &bits, 4);
   }
 }
@@ -227,8 +227,8 @@ uint64_t Perform(Warp& waiter, BulkCopy& copy, uint64_t most) {
       Reduce(copy, run.to, run.from == nullptr ? value : run.from, bytes);
     } else if (run.from == nullptr) {
       Fill(run.to, copy.fill, bytes);
-    } else if (copy.rounds_to_tf32 || copy.flushes_subnormals) {
-      CopyConverted(copy, run.to, run.from, bytes);
+    } else if (copy.rounds_to_tf32) {
+      CopyRounded(run.to, run.from, bytes);
     } else {
       std::memmove(run.to, run.from, bytes);
     }

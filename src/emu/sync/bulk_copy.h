@@ -34,7 +34,7 @@ struct BulkCopy {
   Reduction reduction = Reduction::kNone;
   ReductionType type = ReductionType::kU32;
   uint64_t fill = 0;  // the bits that fill a run without a source, repeated
-  bool rounds_to_tf32 = false, flushes_subnormals = false;  // what it does with float32
+  bool rounds_to_tf32 = false;  // its elements are float32
   std::vector<CopyRun> runs;
   size_t next = 0;  // index of the first run that is not done
   /// What the warp had seen at the issue: a source in shared memory must not change after that.

@@ -141,7 +141,7 @@ void AddPixels(const TensorMap& map, const TensorBox& box, Rows* rows) {
       if (pixel[i + 1] < static_cast<int64_t>(map.dims[i + 1]) + map.upper[i]) break;
       pixel[i + 1] = map.lower[i];
     }
-    if (i == spatial) ++pixel[spatial + 1];
+    if (i == spatial) pixel[spatial + 1] += std::max(map.element_strides[spatial + 1], 1u);
   }
 }
 
@@ -199,9 +199,6 @@ uint64_t FillOf(const TensorMap& map) {
 
 bool RoundsToTf32(const TensorMap& map) {
   return map.type == TensorMapType::kTF32 || map.type == TensorMapType::kTF32Ftz;
-}
-bool FlushesSubnormals(const TensorMap& map) {
-  return map.type == TensorMapType::kF32Ftz || map.type == TensorMapType::kTF32Ftz;
 }
 
 }  // namespace cupel::emu

@@ -46,8 +46,8 @@ std::vector<TensorPiece> PiecesOf(const plan::EncodedTensorMap& tensor, const Te
                                   uint32_t shared, bool is_store);
 /// The bits of elements outside of the tensor (measured on an H200).
 uint64_t FillOf(const plan::TensorMap& map);
-/// What loads do with the bits of an element.
+/// True if loads round float32 to the nearest tf32, ties to even. Types "without subnormals" do not
+/// change them (both measured on an H200).
 bool RoundsToTf32(const plan::TensorMap& map);
-bool FlushesSubnormals(const plan::TensorMap& map);
 
 }  // namespace cupel::emu
