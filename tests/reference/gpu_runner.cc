@@ -119,7 +119,6 @@ class Gpu : public Runner {
   std::string Renew() {
     module_ = nullptr;
     driver_->context_reset(device_);
-    driver_->context_release(device_);
     const std::string wrong = Enter();
     return wrong.empty() ? Load(text_) : wrong;
   }

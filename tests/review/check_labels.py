@@ -21,7 +21,8 @@ COMPILE = {"compile_error", "no_function", "no_module", "illegal_launch", "host_
 MEMORY = {"out_of_bounds", "shared_race", "global_race", "order_dependence", "uninitialized_global",
           "uninitialized_shared", "barrier_divergence", "misaligned", "unwritten_output", "writes_input",
           "foreign_buffer", "store_conflict", "missing_copy_wait", "missing_syncwarp", "shuffle_inactive_lane",
-          "deadlock", "exited_block"}
+          "deadlock", "exited_block", "invalid_barrier", "missing_proxy_fence", "missing_wgmma_wait",
+          "missing_wgmma_fence", "warpgroup_divergence"}
 
 
 def codes_of(entry, cupel):

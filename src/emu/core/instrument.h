@@ -1,7 +1,8 @@
 // Instrumented execution: a second version of a kernel's code in which selected micro-ops call
 // thunks. The ops are copies in the same order, so jumps, groups and findings, which refer to ops
 // by position, need no change. A launch runs the variant by using its code instead of the kernel's,
-// so other launches are not slowed down. SPDX-License-Identifier: Apache-2.0
+// so other launches are not slowed down.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

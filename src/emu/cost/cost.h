@@ -5,7 +5,8 @@
 //
 // Not modelled: reuse between blocks of an SM, DRAM bank conflicts, clock throttling, and changes
 // that ptxas makes to the PTX (except fused shared accesses, predicated branches and unrolled
-// loops: regions.h). SPDX-License-Identifier: Apache-2.0
+// loops: regions.h).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

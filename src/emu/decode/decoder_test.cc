@@ -45,7 +45,8 @@ TEST(DecoderTest, AcceptsWordsThatChangeOnlyWhatIsCached) {
         "red.relaxed.gpu.global.add.L2::cache_hint.u32 [%rd1], %r1, %rd2;",
         "atom.acq_rel.cta.global.cas.b32 %r1, [%rd1], %r2, %r3;", "membar.gl;",
         "fence.proxy.async.global;", "fence.acq_rel.cluster;",
-        "prefetch.global.L2::evict_last [%rd1];"}) {
+        "prefetch.global.L2::evict_last [%rd1];", "ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
+        "st.shared.b32 [ %r2 + 4 ], { %r1 };"}) {
     EXPECT_EQ(Unsupported(rest), "") << rest;
   }
 }

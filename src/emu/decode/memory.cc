@@ -187,6 +187,11 @@ bool Decoder::EmitAccess(const Instr& instr) {
   const Type type = types.back();
   const Operand& address = instr.operands[store ? 0 : 1];
   const Operand& value = instr.operands[store ? 1 : 0];
+  if (value.kind == OperandKind::kVector && value.elements.size() == 1) {  // as Triton writes them
+    Instr scalar = instr;
+    scalar.operands[store ? 1 : 0] = Operand(value.elements[0]);
+    return EmitAccess(scalar);
+  }
   MemorySpace space = MemorySpace::kGeneric;
   if (!SpaceOf(instr, address, &space)) return false;
   const bool waits = instr.Has(Modifier::kVolatile) || instr.Has(Modifier::kAcquire) ||

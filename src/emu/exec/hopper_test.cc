@@ -1,5 +1,6 @@
 // Tests kernels with TMA, mbarriers and wgmma (testdata/hopper.cu): their results, and that each
-// bug is found. SPDX-License-Identifier: Apache-2.0
+// bug is found.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tested by mbarrier_test.cc and tensor_copy_test.cc.
+// Tested by mbarrier_test.cc and exec/hopper_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/sync/bulk_copy.h"
 

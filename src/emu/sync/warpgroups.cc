@@ -1,4 +1,4 @@
-// Tested by warpgroup_test.cc.
+// Tested by exec/hopper_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/sync/warpgroups.h"
 
