@@ -59,18 +59,6 @@ std::byte* GlobalRange(Warp& warp, const Op* op, int lane, uint64_t address, uin
   return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, 1, store);
 }
 
-void CountRun(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
-  for (uint32_t done = 0; done < bytes; done += kPieceBytes * kLanes) {
-    uint32_t offsets[kLanes] = {};
-    uint32_t lanes = 0;
-    for (uint32_t i = 0; i < kLanes && done + kPieceBytes * i < bytes; ++i) {
-      offsets[i] = static_cast<uint32_t>(address) + done + kPieceBytes * i;
-      lanes |= 1u << i;
-    }
-    CountGlobal(warp, op, lanes, 0, offsets);
-  }
-}
-
 /// Fills in the runs of a copy of contiguous bytes. Returns false after an error.
 bool AddBytes(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy* copy) {
   const uint32_t bytes = Word(warp, op, kBulkBytes, lane);
@@ -221,13 +209,29 @@ bool AddBox(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCopy
   return true;
 }
 
+/// Counts what the copy moves through global memory, 32 pieces at a time: swizzling scatters pieces
+/// in shared memory only.
 void CountCopy(Warp& warp, const Op* op, const BulkCopy& copy) {
+  uint32_t offsets[kLanes] = {};
+  uint32_t lanes = 0;
+  int pieces = 0;
+  const auto count = [&] {
+    if (lanes != 0) CountGlobal(warp, op, lanes, 0, offsets);
+    lanes = 0;
+    pieces = 0;
+  };
+  if (copy.target != nullptr && copy.source != nullptr) return;
   for (const CopyRun& run : copy.runs) {
     const std::byte* host = copy.target == nullptr ? run.to : run.from;
-    if (host != nullptr && (copy.target == nullptr || copy.source == nullptr)) {
-      CountRun(warp, op, reinterpret_cast<uint64_t>(host) - warp.bias, run.bytes);
+    if (host == nullptr) continue;
+    const uint64_t address = reinterpret_cast<uint64_t>(host) - warp.bias;
+    for (uint32_t done = 0; done < run.bytes; done += kPieceBytes) {
+      offsets[pieces] = static_cast<uint32_t>(address + done);
+      lanes |= 1u << pieces;
+      if (++pieces == kLanes) count();
     }
   }
+  count();
 }
 
 /// The barrier that a copy to `block` reports to must have been initialised there, for the
