@@ -58,8 +58,7 @@ std::vector<void*> ParametersOf(const Driver& driver, CuFunction function, std::
   size_t first = 0, offset = 0, size = 0;
   while (driver.parameter_info(function, places.size(), &offset, &size) == 0) {
     if (places.empty()) first = offset;
-    if (offset < first || offset - first > bytes.size() ||
-        size > bytes.size() - (offset - first)) {
+    if (offset < first || offset - first > bytes.size() || size > bytes.size() - (offset - first)) {
       return {};
     }
     places.push_back(bytes.data() + (offset - first));

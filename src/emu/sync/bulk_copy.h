@@ -33,7 +33,7 @@ struct BulkCopy {
   BlockState* source = nullptr;  // whose shared memory is the source; null: global memory
   Reduction reduction = Reduction::kNone;
   ReductionType type = ReductionType::kU32;
-  uint64_t fill = 0;  // the bits that fill a run without a source, repeated
+  uint64_t fill = 0;            // the bits that fill a run without a source, repeated
   bool rounds_to_tf32 = false;  // its elements are float32
   std::vector<CopyRun> runs;
   size_t next = 0;  // index of the first run that is not done
