@@ -415,6 +415,7 @@ std::vector<Region> RegionsOf(const ptx::Function& function) {
     const size_t begin = joiner.block(joined.begin).begin;
     const size_t end = joiner.block(joined.end - 1).end;
     std::vector<size_t> joins;
+    joins.reserve(joined.joins.size());
     for (const size_t b : joined.joins) joins.push_back(joiner.block(b).begin);
     Region region;
     region.chain = walk.Of(begin, end, joins, 1);

@@ -142,6 +142,7 @@ bool Decoder::EmitBulkCopy(const Instr& instr) {
   const std::optional<BulkShape> shape = ShapeOf(instr);
   if (!shape) return Fail(instr.Mnemonic());
   std::vector<const Operand*> operands;
+  operands.reserve(instr.operands.size());
   for (const Operand& operand : instr.operands) operands.push_back(&operand);
   if (instr.Has(Modifier::kL2CacheHint) && !operands.empty()) operands.pop_back();
   const bool has_offsets = shape->mode == TensorMode::kIm2col;

@@ -178,9 +178,8 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
       const auto begin = right.begin() + 2 * line;
       EmitRead(descriptor, read, {begin, begin + 2 * read.lines});
     }
-    const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(2 * slots * first);
-    const std::vector<Operand> part(begin,
-                                    begin + static_cast<std::ptrdiff_t>(2 * slots * shape.n));
+    const auto begin = sums.begin() + std::ptrdiff_t{2} * slots * first;
+    const std::vector<Operand> part(begin, begin + std::ptrdiff_t{2} * slots * shape.n);
     const std::vector<size_t> order = OrderOf('d', 2, shape.n, slots);
     std::vector<int> list = left;
     list.insert(list.end(), right.begin(), right.end());
