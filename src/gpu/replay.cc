@@ -50,18 +50,26 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
 }
 
 /// The position of each parameter of `function` in `bytes`. Empty if the driver cannot report them.
-/// The driver's offsets begin where it places the first parameter: at 48 bytes if that has an
-/// alignment of 64, as tensor maps have (CUDA 13.0).
-std::vector<void*> ParametersOf(const Driver& driver, CuFunction function, std::string& bytes) {
+/// The driver aligns parameters to absolute addresses, so tensor maps, with their large alignment,
+/// have other distances there than in the plan: their places in the plan are in `maps`.
+std::vector<void*> ParametersOf(const Driver& driver, CuFunction function,
+                                const std::vector<plan::PlacedTensorMap>& maps,
+                                std::string& bytes) {
   std::vector<void*> places;
   if (driver.parameter_info == nullptr) return places;
-  size_t first = 0, offset = 0, size = 0;
+  int64_t shift = 0;  // from the driver's offsets to those of the plan
+  size_t offset = 0, size = 0, map = 0;
   while (driver.parameter_info(function, places.size(), &offset, &size) == 0) {
-    if (places.empty()) first = offset;
-    if (offset < first || offset - first > bytes.size() || size > bytes.size() - (offset - first)) {
+    if (places.empty()) shift = -static_cast<int64_t>(offset);
+    if (size == plan::kTensorMapBytes && map < maps.size()) {
+      shift = static_cast<int64_t>(maps[map++].at) - static_cast<int64_t>(offset);
+    }
+    const int64_t at = static_cast<int64_t>(offset) + shift;
+    if (at < 0 || static_cast<size_t>(at) > bytes.size() ||
+        size > bytes.size() - static_cast<size_t>(at)) {
       return {};
     }
-    places.push_back(bytes.data() + (offset - first));
+    places.push_back(bytes.data() + at);
   }
   return places;
 }
@@ -165,7 +173,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
   }
   // One by one if possible: a buffer of all parameters is wrong if the driver places the first one
   // after a gap, and cannot be captured in cooperative launches.
-  std::vector<void*> one_by_one = ParametersOf(driver, function, parameters);
+  std::vector<void*> one_by_one = ParametersOf(driver, function, launch.tensor_maps, parameters);
   size_t bytes = parameters.size();
   // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
   void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),
