@@ -107,7 +107,7 @@ class BlockClocks {
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
-  std::array<Knowledge, 17> arrived_{};  // by barrier; the cluster's is last
+  std::array<Knowledge, 16> arrived_{};  // by barrier
   bool any_fence_ = false;
   Row published_{}, published_proxied_{};
 };

@@ -265,20 +265,28 @@ bool IssueTo(Warp& warp, const Op* op, BulkCopy copy, uint32_t offset) {
   return AsyncOf(block).Expect(warp, std::move(delivery));
 }
 
-/// Issues a copy that reports to a barrier, with .multicast to several blocks: each gets the data
-/// at the same offset, and its own barrier is told.
-bool IssueReporting(Warp& warp, const Op* op, const BulkCopy& copy) {
-  SharedPlace barrier;
+/// Finds the mbarrier at `address` to which a copy to `target` reports; null: to several blocks.
+/// Returns false after an error.
+bool FindReported(Warp& warp, const Op* op, int lane, uint32_t address, const BlockState* target,
+                  SharedPlace* barrier) {
   constexpr uint32_t kBarrierBytes = 8;
-  if (!FindSharedBytes(warp, op, copy.lane, Word(warp, op, kBulkBarrier, copy.lane), kBarrierBytes,
-                       kBarrierBytes, true, &barrier)) {
+  if (!FindSharedBytes(warp, op, lane, address, kBarrierBytes, kBarrierBytes, true, barrier)) {
     return false;
   }
-  if (!Has(warp, op, kBulkMask) && barrier.block != copy.target) {
-    Fault(warp, op, "invalid_barrier",
-          "A bulk copy writes to the shared memory of one block and reports to an mbarrier of "
-          "another.",
-          copy.lane);
+  if (target == nullptr || barrier->block == target) return true;
+  Fault(warp, op, "invalid_barrier",
+        "An asynchronous copy writes to the shared memory of one block and reports to an mbarrier "
+        "of another.",
+        lane);
+  return false;
+}
+
+/// Issues a copy that reports to a barrier. With .multicast, each of several blocks gets the data
+/// at the same offset, and the copy reports to the barrier of each.
+bool IssueReporting(Warp& warp, const Op* op, const BulkCopy& copy) {
+  SharedPlace barrier;
+  if (!FindReported(warp, op, copy.lane, Word(warp, op, kBulkBarrier, copy.lane),
+                    Has(warp, op, kBulkMask) ? nullptr : copy.target, &barrier)) {
     return false;
   }
   const size_t blocks = warp.block->cluster->blocks.size();
@@ -335,15 +343,9 @@ const Op* StoreAsync(Warp& warp, const Op* op) {
     const auto address =
         At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->target);
     if (!FindSharedBytes(warp, op, lane, address, bytes, bytes, true, &to) ||
-        !FindSharedBytes(warp, op, lane, At<const uint32_t>(warp, op->src[2])[lane], 8, 8, true,
-                         &barrier)) {
+        !FindReported(warp, op, lane, At<const uint32_t>(warp, op->src[2])[lane], to.block,
+                      &barrier)) {
       return nullptr;
-    }
-    if (to.block != barrier.block) {
-      return Fault(warp, op, "invalid_barrier",
-                   "An asynchronous store writes to the shared memory of one block and reports to "
-                   "an mbarrier of another.",
-                   lane);
     }
     BulkCopy copy;
     copy.op = op;

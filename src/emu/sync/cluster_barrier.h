@@ -14,7 +14,7 @@ namespace cupel::emu {
 const Op* ArriveAtCluster(Warp& warp, const Op* op);
 /// The active lanes wait until the phase at which they arrived is complete.
 const Op* WaitForCluster(Warp& warp, const Op* op);
-/// Lanes `mask` of the warp have exited, so nobody waits for them.
+/// Lanes `mask` of the warp have exited. No thread waits for them.
 void LeaveCluster(Warp& warp, uint32_t mask);
 
 }  // namespace cupel::emu
