@@ -186,8 +186,11 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
   return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
 }
 
-bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalStamp& read,
+// Threads that run other blocks read and write the same stamps. Each stamp is consistent by itself.
+bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
                                  uint64_t granule) {
+  const GlobalStamp write = __atomic_load_n(&last_write, __ATOMIC_RELAXED);
+  const GlobalStamp read = __atomic_load_n(&last_read, __ATOMIC_RELAXED);
   const bool strong = lane.kind.strong();
   const auto where = [&] { return lane.warp.worker->launch->memory->Describe(lane.address); };
   if (lane.kind.reads() && write == 0) {
@@ -211,18 +214,19 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
   }
   if (lane.kind.store && !Ordered(read, lane, true) && !ReportRace(lane, read, false)) return false;
   if (lane.kind.store) {
-    write = lane.stamp | (strong ? kStampFlag : 0);
-    if (read != 0) read = 0;
+    __atomic_store_n(&last_write, lane.stamp | (strong ? kStampFlag : 0), __ATOMIC_RELAXED);
+    if (read != 0) __atomic_store_n(&last_read, 0, __ATOMIC_RELAXED);
   } else if (!strong) {
     __atomic_store_n(&reads_used_, true, __ATOMIC_RELAXED);
-    const bool own_block = BlockOf(read) == lane.block;
+    GlobalStamp readers = SeveralBlocks() << kBlockShift;
     if (Ordered(read, lane, true)) {
-      read = lane.stamp;
-    } else if (own_block) {
-      read = AddReader(read, lane.stamp);
+      readers = lane.stamp;
+    } else if (BlockOf(read) == lane.block) {
+      readers = AddReader(read, lane.stamp);
     } else {
-      read = SeveralBlocks() << kBlockShift | (read & ((uint64_t{1} << kBlockShift) - 1));
+      readers |= read & ((uint64_t{1} << kBlockShift) - 1);
     }
+    __atomic_store_n(&last_read, readers, __ATOMIC_RELAXED);
   }
   return true;
 }

@@ -68,7 +68,8 @@ class GlobalChecker : public WriteWatch {
  private:
   struct Lane;
   bool Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const;
-  bool CheckGranule(const Lane& lane, GlobalStamp& write, GlobalStamp& read, uint64_t granule);
+  bool CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
+                    uint64_t granule);
   bool SameInstruction(GlobalStamp write, const Lane& lane, uint64_t granule) const;
   bool ReportRace(const Lane& lane, GlobalStamp other, bool other_wrote) const;
 
