@@ -12,11 +12,15 @@
 // each approximation instead of comparing. --print prints all PTX.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "blocks.h"
@@ -201,29 +205,78 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
   return tally;
 }
 
-/// The kernels of blocks and clusters, one module each.
-Tally CheckBlocks(Runner& runner) {
+std::unique_ptr<Runner> OpenRunner(const Options& options, std::string* reason) {
+  return options.self_check ? FastRunner() : GpuRunner(options.optimize, reason);
+}
+
+enum class Outcome : char { kSame, kDifferent, kRefused, kFault };
+
+/// Checks a kernel of blocks or clusters, as a module of its own.
+Outcome CheckBlock(Runner& runner, const BlockKernel& kernel) {
+  const std::string log = runner.Load(kernel.text);
+  if (!log.empty()) {
+    fmt::print("rejected by the compiler: {}\n{}\n", kernel.name, log);
+    return Outcome::kRefused;
+  }
+  const auto module = ptx::Parse(kernel.text);
+  std::vector<std::vector<std::byte>> expected = kernel.buffers, got = kernel.buffers;
+  std::string wrong =
+      module ? RunReference(*module, "k", kernel.grid, kernel.block, &expected, kernel.maps)
+             : module.error().message;
+  std::vector<std::vector<std::byte>*> buffers;
+  for (auto& buffer : got) buffers.push_back(&buffer);
+  Outcome outcome = Outcome::kDifferent;
+  if (wrong.empty()) {
+    wrong = runner.Run("k", kernel.grid, kernel.block, buffers, kernel.maps);
+    if (!wrong.empty()) outcome = Outcome::kFault;
+  }
+  if (wrong.empty()) wrong = CompareBuffers(expected, got);
+  if (wrong.empty()) return Outcome::kSame;
+  fmt::print("DIFFERS {}: {}\n", kernel.name, wrong);
+  return outcome;
+}
+
+/// The kernels of blocks and clusters. They run in child processes, because a process whose kernel
+/// failed cannot use its GPU any more. Must be called before this process uses the GPU. Returns
+/// nothing if no GPU is usable.
+std::optional<Tally> CheckBlocks(const Options& options) {
   Tally tally;
-  for (const BlockKernel& kernel : AllBlockKernels()) {
-    const std::string log = runner.Load(kernel.text);
-    if (!log.empty()) {
-      ++tally.refused;
-      fmt::print("rejected by the compiler: {}\n{}\n", kernel.name, log);
-      continue;
+  const std::vector<BlockKernel> kernels = AllBlockKernels();
+  for (size_t next = 0; next < kernels.size();) {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) std::abort();
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child < 0) std::abort();
+    if (child == 0) {
+      std::string reason;
+      const std::unique_ptr<Runner> runner = OpenRunner(options, &reason);
+      if (!runner) fmt::print("SKIPPED: no usable GPU: {}\n", reason);
+      if (runner && next == 0) fmt::print("comparing {} with the reference\n", runner->Name());
+      for (size_t i = next; i < kernels.size() && runner; ++i) {
+        const Outcome outcome = CheckBlock(*runner, kernels[i]);
+        if (write(ends[1], &outcome, 1) != 1 || outcome == Outcome::kFault) break;
+      }
+      std::fflush(stdout);
+      _exit(runner ? 0 : kSkipped);
     }
-    const auto module = ptx::Parse(kernel.text);
-    std::vector<std::vector<std::byte>> expected = kernel.buffers, got = kernel.buffers;
-    std::string wrong =
-        module ? RunReference(*module, "k", kernel.grid, kernel.block, &expected, kernel.maps)
-               : module.error().message;
-    std::vector<std::vector<std::byte>*> buffers;
-    for (auto& buffer : got) buffers.push_back(&buffer);
-    if (wrong.empty()) {
-      wrong = runner.Run("k", kernel.grid, kernel.block, buffers, kernel.maps);
+    close(ends[1]);
+    size_t done = 0;
+    for (Outcome outcome{}; read(ends[0], &outcome, 1) == 1; ++done) {
+      ++(outcome == Outcome::kSame      ? tally.same
+         : outcome == Outcome::kRefused ? tally.refused
+                                        : tally.different);
     }
-    if (wrong.empty()) wrong = CompareBuffers(expected, got);
-    if (!wrong.empty()) fmt::print("DIFFERS {}: {}\n", kernel.name, wrong);
-    ++(wrong.empty() ? tally.same : tally.different);
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) return std::nullopt;
+    if (done == 0) {
+      fmt::print("DIFFERS {}: the process ended\n", kernels[next].name);
+      ++tally.different;
+      done = 1;
+    }
+    next += done;
   }
   return tally;
 }
@@ -269,15 +322,13 @@ int Main(int argc, char** argv) {
     }
     return 0;
   }
-  std::string reason;
-  const std::unique_ptr<Runner> runner =
-      options.self_check ? FastRunner() : GpuRunner(options.optimize, &reason);
-  if (!runner) {
+  if (options.calibrate) {
+    std::string reason;
+    const std::unique_ptr<Runner> runner = OpenRunner(options, &reason);
+    if (runner) return CalibrateAll(*runner, AllForms());
     fmt::print("SKIPPED: no usable GPU: {}\n", reason);
     return kSkipped;
   }
-  fmt::print("comparing {} with the reference interpreter\n", runner->Name());
-  if (options.calibrate) return CalibrateAll(*runner, AllForms());
   const auto start = std::chrono::steady_clock::now();
   auto report = [&](const char* what, const Tally& tally) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -286,8 +337,16 @@ int Main(int argc, char** argv) {
     std::fflush(stdout);
     return tally.different == 0;
   };
+  const std::optional<Tally> of_blocks = CheckBlocks(options);
+  if (!of_blocks) return kSkipped;
+  const bool blocks = report("kernels of blocks", *of_blocks);
+  std::string reason;
+  const std::unique_ptr<Runner> runner = OpenRunner(options, &reason);
+  if (!runner) {
+    fmt::print("FAILED: {}\n", reason);
+    return 1;
+  }
   const bool forms = report("instruction forms", CheckForms(*runner));
-  const bool blocks = report("kernels of blocks", CheckBlocks(*runner));
   const bool programs = report("random programs", CheckPrograms(*runner, options));
   return forms && blocks && programs ? 0 : 1;
 }
