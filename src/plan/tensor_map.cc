@@ -76,6 +76,9 @@ void Normalise(TensorMap* map) {
   std::fill(map->box.begin() + static_cast<ptrdiff_t>(map->im2col ? 0 : rank), map->box.end(), 0);
 }
 
+/// What driver 580.159 accepts on an H200: the shared memory of a multiprocessor.
+constexpr uint64_t kMostBoxBytes = uint64_t{228} << 10;
+
 bool IsPacked16(TensorMapType type) {
   return type == TensorMapType::kU4Align16 || type == TensorMapType::kU6Align16;
 }
@@ -127,9 +130,6 @@ std::string_view ProblemOfTensor(const TensorMap& map) {
   const auto rank = static_cast<size_t>(map.rank);
   for (size_t i = 0; i < rank; ++i) {
     if (map.dims[i] == 0 || map.dims[i] > uint64_t{1} << 32) return "dims must be 1 to 2^32";
-    if (map.im2col && map.dims[i] == uint64_t{1} << 32) {
-      return "dims of im2col maps must be below 2^32";
-    }
     if (map.element_strides[i] == 0 || map.element_strides[i] > 8) {
       return "element strides must be 1 to 8";
     }
@@ -153,15 +153,16 @@ std::string_view ProblemOfTensor(const TensorMap& map) {
   return {};
 }
 
-/// Of the elements along the innermost dimension that one copy moves.
-std::string_view ProblemOfInner(const TensorMap& map, uint32_t elements) {
+/// Of what one copy moves: `elements` along the innermost dimension, `rows` of them.
+std::string_view ProblemOfSize(const TensorMap& map, uint32_t elements, uint64_t rows) {
+  const uint32_t bits = elements * static_cast<uint32_t>(BitsOf(map.type));
+  if (bits * rows > kMostBoxBytes * 8) return "the box must have at most 228 KB";
   if (IsPacked16(map.type)) {
     return elements == 128 ? std::string_view() : "packed types need 128 elements per row";
   }
-  if (map.interleave != Interleave::kNone) return {};
-  const uint32_t bits = elements * static_cast<uint32_t>(BitsOf(map.type));
   if (bits % (16 * 8) != 0) return "the inner dimension of the box must be a multiple of 16 bytes";
-  if (map.swizzle != Swizzle::kNone && bits > SpanOf(map.swizzle) * 8) {
+  if (map.interleave == Interleave::kNone && map.swizzle != Swizzle::kNone &&
+      bits > SpanOf(map.swizzle) * 8) {
     return "the inner dimension of the box must fit into the span of the swizzle";
   }
   return {};
@@ -176,7 +177,9 @@ std::string_view ProblemOfBox(const TensorMap& map) {
       map.channels != 0 || map.pixels != 0) {
     return "there are more values than dimensions";
   }
-  return ProblemOfInner(map, map.box[0]);
+  uint64_t rows = 1;
+  for (int i = 1; i < map.rank; ++i) rows *= map.box[static_cast<size_t>(i)];
+  return ProblemOfSize(map, map.box[0], rows);
 }
 
 std::string_view ProblemOfColumns(const TensorMap& map) {
@@ -187,18 +190,19 @@ std::string_view ProblemOfColumns(const TensorMap& map) {
     for (const int corner : {map.lower[i], map.upper[i]}) {
       if (corner < -reach || corner >= reach) return "a corner of the bounding box is out of range";
     }
-    if (static_cast<int64_t>(map.dims[i + 1]) + map.upper[i] - map.lower[i] <= 0) {
-      return "the bounding box is empty";
+    const int64_t size = static_cast<int64_t>(map.dims[i + 1]) + map.upper[i] - map.lower[i];
+    if (size <= 0) return "the bounding box is empty";
+    if ((size - 1) / map.element_strides[i + 1] + 1 >= int64_t{1} << 31) {
+      return "the bounding box must have fewer than 2^31 positions per dimension";
     }
   }
   if (map.channels == 0 || map.channels > 256) return "channels per pixel must be 1 to 256";
-  // CUDA's documentation allows 1024, driver 580.159 does not.
-  if (map.pixels == 0 || map.pixels > 1023) return "pixels per column must be 1 to 1023";
+  if (map.pixels == 0 || map.pixels > 1024) return "pixels per column must be 1 to 1024";
   if (!IsZeroFrom(map.box, 0) || !IsZeroFrom(map.lower, spatial) ||
       !IsZeroFrom(map.upper, spatial)) {
     return "there are more values than dimensions";
   }
-  return ProblemOfInner(map, map.channels);
+  return ProblemOfSize(map, map.channels, map.pixels);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TensorMap Largest() {
   map.rank = 5;
   map.dims.fill(uint64_t{1} << 32);
   map.strides.fill((uint64_t{1} << 40) - 16);
-  map.box.fill(256);
+  map.box = {256, 228, 4, 1, 1};
   map.element_strides.fill(8);
   return map;
 }
@@ -43,7 +43,7 @@ TensorMap Im2col() {
   map.lower = {-1, -128};
   map.upper = {1, 127};
   map.channels = 64;
-  map.pixels = 1023;
+  map.pixels = 1024;
   map.fill = OobFill::kNan;
   return map;
 }
@@ -90,6 +90,16 @@ TEST(TensorMap, NamesTheBrokenRule) {
       {"empty box", [](TensorMap& m) { m.box[1] = 0; }},
       {"box over 256", [](TensorMap& m) { m.box[1] = 257; }},
       {"row of 8 bytes", [](TensorMap& m) { m.box[0] = 4; }},
+      {"box over 228 KB",
+       [](TensorMap& m) {
+         m.rank = 3, m.dims[2] = 20, m.strides[1] = 2048 * 77, m.element_strides[2] = 1,
+         m.box[2] = 15;
+       }},
+      {"row of 8 bytes with interleave",
+       [](TensorMap& m) {
+         m.rank = 3, m.dims[2] = m.box[2] = m.element_strides[2] = 1, m.strides[1] = 2048,
+         m.box[0] = 4, m.interleave = Interleave::k16B;
+       }},
       {"row longer than the swizzle", [](TensorMap& m) { m.swizzle = Swizzle::k64B; }},
       {"element stride 0", [](TensorMap& m) { m.element_strides[1] = 0; }},
       {"element stride 9", [](TensorMap& m) { m.element_strides[1] = 9; }},
@@ -111,7 +121,9 @@ TEST(TensorMap, NamesTheBrokenRule) {
       {"corner out of range", [](TensorMap& m) { m.lower[1] = -129; }},
       {"empty bounding box", [](TensorMap& m) { m.upper[0] = -57; }},
       {"257 channels", [](TensorMap& m) { m.channels = 257; }},
-      {"1024 pixels", [](TensorMap& m) { m.pixels = 1024; }},
+      {"1025 pixels", [](TensorMap& m) { m.pixels = 1025; }},
+      {"128 KB per 1024 pixels", [](TensorMap& m) { m.channels = 128; }},
+      {"2^31 positions", [](TensorMap& m) { m.dims[2] = (uint64_t{1} << 31) - 255; }},
       {"box", [](TensorMap& m) { m.box[0] = 64; }},
   };
   for (const BrokenRule& rule : im2col) {
