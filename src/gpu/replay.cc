@@ -49,29 +49,22 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
   return static_cast<uint64_t>(bytes);
 }
 
-/// The position of each parameter of `function` in `bytes`. Empty if the driver cannot report them.
-/// The driver aligns parameters to absolute addresses, so tensor maps, with their large alignment,
-/// have other distances there than in the plan: their places in the plan are in `maps`.
+/// The position of each parameter of `function` in `bytes`, the launch's parameters. Empty if the
+/// driver cannot report them. Without places in the launch, they have the driver's distances.
 std::vector<void*> ParametersOf(const Driver& driver, CuFunction function,
-                                const std::vector<plan::PlacedTensorMap>& maps,
-                                std::string& bytes) {
-  std::vector<void*> places;
-  if (driver.parameter_info == nullptr) return places;
-  int64_t shift = 0;  // from the driver's offsets to those of the plan
-  size_t offset = 0, size = 0, map = 0;
-  while (driver.parameter_info(function, places.size(), &offset, &size) == 0) {
-    if (places.empty()) shift = -static_cast<int64_t>(offset);
-    if (size == plan::kTensorMapBytes && map < maps.size()) {
-      shift = static_cast<int64_t>(maps[map++].at) - static_cast<int64_t>(offset);
-    }
-    const int64_t at = static_cast<int64_t>(offset) + shift;
-    if (at < 0 || static_cast<size_t>(at) > bytes.size() ||
-        size > bytes.size() - static_cast<size_t>(at)) {
-      return {};
-    }
-    places.push_back(bytes.data() + at);
+                                const plan::Launch& launch, std::string& bytes) {
+  std::vector<void*> positions;
+  if (driver.parameter_info == nullptr) return positions;
+  size_t offset = 0, size = 0, first = 0;
+  while (driver.parameter_info(function, positions.size(), &offset, &size) == 0) {
+    const size_t number = positions.size();
+    if (number == 0) first = offset;
+    if (!launch.places.empty() && number >= launch.places.size()) return {};
+    const size_t at = launch.places.empty() ? offset - first : launch.places[number];
+    if (at > bytes.size() || size > bytes.size() - at) return {};
+    positions.push_back(bytes.data() + at);
   }
-  return places;
+  return positions;
 }
 
 }  // namespace
@@ -157,7 +150,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
     const int yes = 1;
     std::memcpy(attribute.value, &yes, sizeof yes);
   }
-  if (launch.cluster.Count() > 1) {
+  if (launch.cluster.Count() > 1 || launch.lone_clusters) {
     CuLaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = kClusterDimension;
     const unsigned size[] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
@@ -173,7 +166,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
   }
   // One by one if possible: a buffer of all parameters is wrong if the driver places the first one
   // after a gap, and cannot be captured in cooperative launches.
-  std::vector<void*> one_by_one = ParametersOf(driver, function, launch.tensor_maps, parameters);
+  std::vector<void*> one_by_one = ParametersOf(driver, function, launch, parameters);
   size_t bytes = parameters.size();
   // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
   void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),

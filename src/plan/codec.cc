@@ -60,7 +60,9 @@ Json Write(const Launch& launch) {
             {"cooperative", launch.cooperative},
             {"parameters", Base64Encode(launch.parameters)},
             {"relocations", Write(launch.relocations)}};
+  if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
+  if (!launch.places.empty()) json["places"] = launch.places;
   return json;
 }
 
@@ -188,6 +190,19 @@ Result<std::vector<Relocation>> ReadRelocations(const Json& object, std::string_
   return relocations;
 }
 
+Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what) {
+  std::vector<uint32_t> places;
+  if (!json.contains("places")) return places;
+  TRY_ASSIGN(const auto list, JsonIntList(json, "places", what));
+  for (const int64_t place : list) {
+    if (place < 0 || place > UINT32_MAX) {
+      return Bad<std::vector<uint32_t>>(what, "\"places\" out of range");
+    }
+    places.push_back(static_cast<uint32_t>(place));
+  }
+  return places;
+}
+
 Result<View> ReadView(const Json& json, std::string_view what) {
   View view;
   TRY_ASSIGN(view.address, ReadAddress(json, "at", what));
@@ -204,6 +219,9 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.grid, ReadDim(json, "grid", what));
   TRY_ASSIGN(launch.block, ReadDim(json, "block", what));
   TRY_ASSIGN(launch.cluster, ReadDim(json, "cluster", what));
+  if (json.contains("lone_clusters")) {
+    TRY_ASSIGN(launch.lone_clusters, JsonBool(json, "lone_clusters", what));
+  }
   TRY_ASSIGN(const uint64_t shared, ReadCount(json, "dynamic_shared", what));
   if (shared > UINT32_MAX) return Bad<Launch>(what, "\"dynamic_shared\" out of range");
   launch.dynamic_shared = static_cast<uint32_t>(shared);
@@ -211,6 +229,7 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
   TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
   TRY_ASSIGN(launch.tensor_maps, ReadTensorMaps(json, what));
+  TRY_ASSIGN(launch.places, ReadPlaces(json, what));
   return launch;
 }
 

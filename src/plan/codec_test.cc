@@ -72,6 +72,8 @@ Plan Sample() {
   launch.relocations = {{0, {0, 16}}, {8, {1, -64}}};
   launch.parameters.resize(64 + 2 * kTensorMapBytes);
   launch.tensor_maps = {{64, {0, 1024}, TiledMap()}, {192, {1, 0}, Im2colMap()}};
+  launch.lone_clusters = true;
+  launch.places = {0, 8, 16, 20, 64, 192};
   Gemm gemm;
   gemm.transpose_a = true;
   gemm.m = 4, gemm.n = 8, gemm.k = 16, gemm.lda = 16, gemm.ldb = 16, gemm.ldc = 4;
@@ -160,6 +162,10 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"tensor map with a large box",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[0].map.box[1] = 257; },
        "1 to 256"},
+      {"parameters in another order",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[1] = 17; }, "places of parameters"},
+      {"parameter past the end", [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[5] = 320; },
+       "places of parameters"},
       {"upload past the end", [](Plan& p) { std::get<Upload>(p.nodes[3].work).to.offset = 120; },
        "are not inside"},
       {"views of different shapes",
@@ -218,7 +224,9 @@ TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
   }
   for (size_t i = 0; i < good["nodes"].size(); ++i) {
     for (const auto& item : good["nodes"][i].items()) {
-      if (item.key() == "tensor_maps") continue;  // older plans have none
+      const bool is_optional = item.key() == "tensor_maps" || item.key() == "places" ||
+                               item.key() == "lone_clusters";  // older plans have none
+      if (is_optional) continue;
       Json bad = good;
       bad["nodes"][i].erase(item.key());
       EXPECT_FALSE(FromJson(bad, "plan")) << i << " " << item.key();

@@ -76,11 +76,16 @@ struct Launch {
   std::string kernel;  // mangled entry name
   Dim3 grid, block;
   Dim3 cluster;  // 1,1,1 without clusters
+  /// Launched as clusters of one block. Without clusters, st.async and the like are illegal.
+  bool lone_clusters = false;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;
+  /// With tensor maps: where each parameter begins in `parameters`. Drivers align parameters to
+  /// other addresses, so there the distances between them differ.
+  std::vector<uint32_t> places;
   bool operator==(const Launch&) const = default;
 };
 

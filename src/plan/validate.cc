@@ -179,6 +179,10 @@ class Validator {
     }
     if (launch.parameters.size() > kMaxParameterBytes) return Bad("parameter block too large");
     TRY(CountHostBytes(launch.parameters.size()));
+    if (!std::is_sorted(launch.places.begin(), launch.places.end()) ||
+        (!launch.places.empty() && launch.places.back() >= launch.parameters.size())) {
+      return Bad("places of parameters outside of the parameters or not in order");
+    }
     TRY(CheckRelocations(launch.relocations, launch.parameters.size()));
     return CheckTensorMaps(launch.tensor_maps, launch.relocations, launch.parameters.size());
   }

@@ -129,6 +129,7 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   launch.cluster = raw.cluster;
   launch.dynamic_shared = raw.dynamic_shared;
   launch.cooperative = raw.cooperative;
+  launch.lone_clusters = raw.lone_clusters;
   launch.parameters = raw.parameters;
   const std::string& mask = raw.kernel->read_mask;
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
@@ -136,6 +137,10 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   }
   Relocate(launch, launch.parameters,
            fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
+  if (!launch.tensor_maps.empty()) {
+    for (const Kernel::Param& parameter : raw.kernel->params)
+      launch.places.push_back(parameter.offset);
+  }
   return launch;
 }
 

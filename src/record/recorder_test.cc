@@ -351,6 +351,7 @@ TEST_F(RecorderTest, RecordsTensorMapsInParameters) {
   EXPECT_EQ(launch.tensor_maps[0].map, map);
   EXPECT_EQ(launch.relocations.size(), 1u);
   EXPECT_EQ(launch.parameters.substr(0, 128), std::string(128, '\0'));
+  EXPECT_EQ(launch.places, (std::vector<uint32_t>{0, 128}));
   plan::Plan by_name = PlanOf(Record("map_by_name"));
   by_name.function = plan.function;
   EXPECT_EQ(by_name, plan);
@@ -375,9 +376,13 @@ TEST_F(RecorderTest, WrongTensorMapsGiveTheDriversError) {
 }
 
 TEST_F(RecorderTest, RecordsClusters) {
-  const auto cluster = [&](const char* function) {
-    return std::get<plan::Launch>(PlanOf(Record(function)).nodes.at(0).work).cluster;
+  const auto launched = [&](const char* function) {
+    return std::get<plan::Launch>(PlanOf(Record(function)).nodes.at(0).work);
   };
+  const auto cluster = [&](const char* function) { return launched(function).cluster; };
+  EXPECT_EQ(cluster("cluster_of_one"), (plan::Dim3{1, 1, 1}));
+  EXPECT_TRUE(launched("cluster_of_one").lone_clusters);
+  EXPECT_FALSE(launched("forward").lone_clusters);
   EXPECT_EQ(cluster("cluster_of_four"), (plan::Dim3{4, 1, 1}));
   EXPECT_EQ(cluster("cluster_of_sixteen_allowed"), (plan::Dim3{16, 1, 1}));
   EXPECT_EQ(cluster("cluster_of_kernel"), (plan::Dim3{2, 1, 1}));

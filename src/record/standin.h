@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "record/refuse.h"
 #include "record/session.h"
@@ -23,9 +24,11 @@ inline uint64_t Handle(const void* pointer) { return reinterpret_cast<uint64_t>(
 /// The stream's key in Session::streams.
 inline uint64_t StreamOf(cudaStream_t stream) { return Handle(stream); }
 
-/// Checks a launch against the device and submits it.
-cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan::Dim3 cluster,
-                         void** args, size_t shared, uint64_t stream, bool cooperative);
+/// Checks a launch against the device and submits it. `asked`: the launch's attribute; without it,
+/// the kernel has the cluster that it requires.
+cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block,
+                         const std::optional<plan::Dim3>& asked, void** args, size_t shared,
+                         uint64_t stream, bool cooperative);
 
 /// The most blocks of a cluster of `kernel`: 8, or 16 if the host code has asked for it.
 inline uint64_t MaxClusterBlocks(const Kernel& kernel) {

@@ -158,7 +158,7 @@ std::string NameOfAttribute(cudaLaunchAttributeID id) {
 cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, void** args) {
   Kernel* kernel = CurrentSession().FindKernel(function);
   if (kernel == nullptr) return Report(cudaErrorInvalidDeviceFunction);
-  plan::Dim3 cluster = RequiredCluster(*kernel);
+  std::optional<plan::Dim3> cluster;
   bool cooperative = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
@@ -216,14 +216,16 @@ cudaError_t LaunchPlain(const void* function, dim3 grid, dim3 block, void** args
         "error"};
     return Report(cudaErrorInvalidDeviceFunction);
   }
-  return LaunchKernel(kernel, ToDim(grid), ToDim(block), RequiredCluster(*kernel), args, shared,
+  return LaunchKernel(kernel, ToDim(grid), ToDim(block), std::nullopt, args, shared,
                       StreamOf(stream), cooperative);
 }
 
 }  // namespace
 
-cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan::Dim3 cluster,
-                         void** args, size_t shared, uint64_t stream, bool cooperative) {
+cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block,
+                         const std::optional<plan::Dim3>& asked, void** args, size_t shared,
+                         uint64_t stream, bool cooperative) {
+  const plan::Dim3 cluster = asked.value_or(RequiredCluster(*kernel));
   Session& session = CurrentSession();
   if (const auto violation =
           CheckLaunch(*kernel, grid, block, cluster, shared, cooperative, session.device)) {
@@ -239,6 +241,7 @@ cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan
   launch.grid = grid;
   launch.block = block;
   launch.cluster = cluster;
+  launch.lone_clusters = asked && cluster.Count() == 1;
   launch.dynamic_shared = static_cast<uint32_t>(shared);
   launch.cooperative = cooperative;
   launch.parameters.resize(kernel->param_bytes);

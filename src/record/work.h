@@ -43,6 +43,7 @@ struct RawLaunch {
   plan::Dim3 grid, block, cluster;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  bool lone_clusters = false;
   std::string parameters;
 };
 struct RawCopy {

@@ -1,6 +1,6 @@
 // task: matmul_half
 // settings: single
-// note: TMA, a ring of mbarriers and wgmma; one thread releases a buffer for its warpgroup; TMA stores
+// note: TMA, a ring of mbarriers and wgmma; one thread releases a buffer for its warpgroup; TMA stores; maps in a structure
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -74,10 +74,14 @@ struct Tiles {
   uint64_t full[kStages], empty[kStages];
 };
 
+struct Operands {
+  int k;
+  CUtensorMap a, b;
+};
+
 // Each block computes kM rows, kN columns at a time.
-__global__ void Matmul(const __grid_constant__ CUtensorMap of_a,
-                       const __grid_constant__ CUtensorMap of_b,
-                       const __grid_constant__ CUtensorMap of_c, int n, int k) {
+__global__ void Matmul(int n, const __grid_constant__ Operands in,
+                       const __grid_constant__ CUtensorMap of_c) {
   __shared__ Tiles tiles;
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
@@ -87,14 +91,14 @@ __global__ void Matmul(const __grid_constant__ CUtensorMap of_a,
     ProxyFence();
   }
   __syncthreads();
-  const int steps = k / kK, row = blockIdx.x * kM;
+  const int steps = in.k / kK, row = blockIdx.x * kM;
   if (threadIdx.x == kConsumers) {
     for (int i = 0; i < n / kN * steps; ++i) {
       const int stage = i % kStages, x = i % steps * kK;
       Wait(&tiles.empty[stage], i / kStages % 2 ^ 1);
       Expect(&tiles.full[stage], sizeof tiles.a[0] + sizeof tiles.b[0]);
-      Load(tiles.a[stage], &of_a, &tiles.full[stage], x, row);
-      Load(tiles.b[stage], &of_b, &tiles.full[stage], i / steps * kN, x);
+      Load(tiles.a[stage], &in.a, &tiles.full[stage], x, row);
+      Load(tiles.b[stage], &in.b, &tiles.full[stage], i / steps * kN, x);
     }
   }
   if (threadIdx.x >= kConsumers) return;
@@ -142,9 +146,9 @@ torch::Tensor forward(torch::Tensor a, torch::Tensor b) {
   const int m = a.size(0), k = a.size(1), n = b.size(1);
   TORCH_CHECK(m % kM == 0 && n % kN == 0 && k % kK == 0, "whole tiles only");
   auto c = torch::empty({m, n}, a.options());
-  Matmul<<<m / kM, kConsumers + 32>>>(MapOf(a, kM, kK, CU_TENSOR_MAP_SWIZZLE_64B),
-                                      MapOf(b, kK, kN, CU_TENSOR_MAP_SWIZZLE_64B),
-                                      MapOf(c, kM, kN, CU_TENSOR_MAP_SWIZZLE_NONE), n, k);
+  const Operands in = {k, MapOf(a, kM, kK, CU_TENSOR_MAP_SWIZZLE_64B),
+                       MapOf(b, kK, kN, CU_TENSOR_MAP_SWIZZLE_64B)};
+  Matmul<<<m / kM, kConsumers + 32>>>(n, in, MapOf(c, kM, kN, CU_TENSOR_MAP_SWIZZLE_NONE));
   return c;
 }
 

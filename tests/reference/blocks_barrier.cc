@@ -218,7 +218,9 @@ BlockKernel BulkKernel(const Reduction& reduction, bool to_shared, uint64_t seed
   const bool reduces = !reduction.operation.empty();
   const std::string tail =
       reduces ? fmt::format(".{}.{}", reduction.operation, reduction.type) : std::string();
-  kernel.text = BlockHead(2, 0) +
+  // Copies within shared memory are for clusters only.
+  const bool is_clustered = to_shared && !reduction.operation.empty();
+  kernel.text = BlockHead(2, 0, is_clustered ? ".explicitcluster .reqnctapercluster 1, 1, 1" : "") +
                 fmt::format(
                     ".shared .align 128 .b8 tile[{0}];\n.shared .align 128 .b8 other[{0}];\n"
                     ".shared .align 8 .b64 bar;\n",

@@ -19,7 +19,8 @@ class ShadowRun;
 struct LaunchRequest {
   const Kernel* kernel = nullptr;
   plan::Dim3 grid, block;
-  plan::Dim3 cluster;  // of the launch; a kernel that requires a cluster has its own
+  plan::Dim3 cluster;          // of the launch; a kernel that requires a cluster has its own
+  bool lone_clusters = false;  // as plan::Launch::lone_clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   std::span<const std::byte>

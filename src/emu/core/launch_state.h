@@ -28,6 +28,7 @@ struct LaunchState {
   GlobalMemory* memory = nullptr;
   const engine::RunOptions* options = nullptr;
   plan::Dim3 cluster;            // 1, 1, 1 without clusters
+  bool is_clustered = false;     // launched as clusters, perhaps of one block
   uint32_t shared_bytes = 0;     // of a block, including reserved_shared at the end
   uint32_t reserved_shared = 0;  // for cooperative groups, if the kernel reads its address
   uint32_t local_bytes = 0;

@@ -272,6 +272,7 @@ std::string Program(const std::string& body) {
   .reg .pred %p<5>;
   .shared .align 16 .b8 pad[32];
   .shared .align 16 .b8 words[256];
+  .shared .align 8 .b64 bar;
   mov.u32 %t, %tid.x;
   mov.u32 %rank, %cluster_ctarank;
   mov.u32 %n, %cluster_nctarank;
@@ -298,9 +299,10 @@ std::string Program(const std::string& body) {
 )";
 }
 
-LaunchOutcome RunBody(const std::string& body, uint32_t cluster = 2) {
+LaunchOutcome RunBody(const std::string& body, uint32_t cluster = 2, bool lone_clusters = false) {
   Interpreter emu(Program(body));
   emu.CheckEverything();
+  emu.lone_clusters = lone_clusters;
   emu.cluster = {cluster};
   return emu.Launch("k", {cluster}, {64}, emu.Buffer(std::vector<int>(128 * cluster)));
 }
@@ -358,6 +360,37 @@ ld.shared::cta.u32 %acc, [%r7];
 ld.shared::cluster.u32 %acc, [%r1];
 )")),
             "");
+}
+
+TEST(ClusterProgramTest, BlocksSendToThemselvesOnlyInClusters) {
+  const std::string prepare = R"(setp.ne.u32 %p1, %t, 0;
+@%p1 bra READY;
+mbarrier.init.shared::cta.b64 [bar], 1;
+fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;
+READY: mov.u32 %r5, bar;
+bar.sync 0;
+@%p1 bra SENT;
+)";
+  const std::string wait = R"(
+SENT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+@!%p1 bra SENT;)";
+  for (const char* send :
+       {"st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%s], 7, [%r5];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
+        "[%s], 7, [%r5];"}) {
+    const std::string body = prepare + send + wait;
+    EXPECT_EQ(Summary(RunBody(body, 1, true)), "") << send;
+    EXPECT_EQ(Summary(RunBody(body, 2)), "") << send;
+    const std::string alone = Summary(RunBody(body, 1));
+    EXPECT_NE(alone.find("not launched as clusters"), std::string::npos) << send << alone;
+  }
+  const std::string is_explicit = R"(mov.pred %p1, %is_explicit_cluster;
+@%p1 bra END;
+trap;
+END:)";
+  EXPECT_EQ(Summary(RunBody(is_explicit, 1, true)), "");
+  EXPECT_NE(Summary(RunBody(is_explicit, 1)), "");
 }
 
 TEST(ClusterProgramTest, RelaxedArrivalsOrderOnlyFencedAccesses) {

@@ -199,6 +199,7 @@ class Execution {
         .grid = launch.grid,
         .block = launch.block,
         .cluster = cluster,
+        .lone_clusters = launch.lone_clusters,
         .dynamic_shared = launch.dynamic_shared,
         .cooperative = launch.cooperative,
         .parameters = parameters,

@@ -95,6 +95,7 @@ class Interpreter {
     request.grid = grid;
     request.block = block;
     request.cluster = cluster;
+    request.lone_clusters = lone_clusters;
     request.only = only;
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
@@ -112,6 +113,7 @@ class Interpreter {
   engine::RunOptions options;
   ShadowRun* shadows = nullptr;
   plan::Dim3 cluster;
+  bool lone_clusters = false;
   std::span<const uint64_t> only;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;

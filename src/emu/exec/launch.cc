@@ -405,6 +405,8 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->memory = &memory;
   launch->options = &options;
   launch->cluster = request.kernel->ClusterFor(request.cluster);
+  launch->is_clustered = launch->cluster.Count() > 1 || request.lone_clusters ||
+                         request.kernel->explicit_cluster || request.kernel->cluster.Count() != 0;
   launch->shared_bytes = request.kernel->static_shared_bytes + request.dynamic_shared;
   for (const SpecialSlot& slot : launch->code->specials) {
     if (slot.which != Special::kReservedSharedBegin) continue;

@@ -183,7 +183,7 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
           value = grid.z / launch.cluster.z;
           break;
         case Special::kIsExplicitCluster:
-          value = launch.cluster.Count() > 1 || launch.kernel->explicit_cluster;
+          value = launch.is_clustered;
           break;
         default:
           break;

@@ -281,9 +281,22 @@ bool FindReported(Warp& warp, const Op* op, int lane, uint32_t address, const Bl
   return false;
 }
 
+/// Copies from shared memory or registers to shared::cluster are for clusters only, even if they
+/// stay within the block (measured on an H200).
+bool CheckClustered(Warp& warp, const Op* op, int lane) {
+  if (warp.worker->launch->is_clustered) return true;
+  Fault(warp, op, "illegal_instruction",
+        "A copy from a block's own data to shared::cluster is illegal in a kernel that is not "
+        "launched as clusters. Give the launch a cluster size, of one block at least, or store and "
+        "arrive at the mbarrier.",
+        lane);
+  return false;
+}
+
 /// Issues a copy that reports to a barrier. With .multicast, each of several blocks gets the data
 /// at the same offset, and the copy reports to the barrier of each.
 bool IssueReporting(Warp& warp, const Op* op, const BulkCopy& copy) {
+  if (copy.source != nullptr && !CheckClustered(warp, op, copy.lane)) return false;
   SharedPlace barrier;
   if (!FindReported(warp, op, copy.lane, Word(warp, op, kBulkBarrier, copy.lane),
                     Has(warp, op, kBulkMask) ? nullptr : copy.target, &barrier)) {
@@ -340,6 +353,7 @@ const Op* StoreAsync(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     SharedPlace to, barrier;
+    if (!CheckClustered(warp, op, lane)) return nullptr;
     const auto address =
         At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->target);
     if (!FindSharedBytes(warp, op, lane, address, bytes, bytes, true, &to) ||

@@ -506,6 +506,7 @@ std::map<std::string, Function> Functions() {
     FindDriverFunction("cuMemCreate", &function);
   });
   f["cluster_of_four"] = [](const Args& a, const Return& r) { Cluster(a, r, 4); };
+  f["cluster_of_one"] = [](const Args& a, const Return& r) { Cluster(a, r, 1); };
   f["cluster_of_sixteen"] = [](const Args& a, const Return& r) { Cluster(a, r, 16); };
   f["cluster_of_sixteen_allowed"] = [](const Args& a, const Return& r) {
     cudaFuncSetAttribute(Unclustered, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
