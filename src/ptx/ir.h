@@ -187,6 +187,14 @@ struct Function {
   bool operator==(const Function&) const = default;
 };
 
+/// .alias: another name of a function of the module.
+struct Alias {
+  std::string name;
+  std::string target;
+
+  bool operator==(const Alias&) const = default;
+};
+
 struct Module {
   int version_major = 0, version_minor = 0;
   std::string target;  // "sm_90a"
@@ -194,8 +202,9 @@ struct Module {
   std::vector<InlinedSite> inlined_sites;
   std::vector<Variable> variables;  // module scope
   std::vector<Function> functions;
+  std::vector<Alias> aliases;
 
-  /// The definition with that name, or its declaration, or null.
+  /// The definition with that name or alias, or its declaration, or null.
   const Function* Find(std::string_view name) const;
 
   bool operator==(const Module&) const = default;

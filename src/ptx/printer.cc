@@ -338,6 +338,9 @@ std::string Print(const Module& module) {
   for (; variable < module.variables.size(); ++variable) {
     PrintVariable(module.variables[variable], &out);
   }
+  for (const Alias& alias : module.aliases) {
+    Append(&out, ".alias {}, {};\n", alias.name, alias.target);
+  }
   locations.PrintFiles(&out);
   locations.PrintNames(&out);
   return out;
