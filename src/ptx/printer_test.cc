@@ -74,6 +74,7 @@ TEST(PrinterTest, CornerCasesRoundTrip) {
 A: B:
   @p bra A;
 }
+.extern .func v (.param .b64 text, .param .align 8 .b8 arguments[]);
 .func (.param .b32 r) g (.param .align 2 .b8 a[3], .param .u64 .ptr .shared .align 8 b) { ret; }
 .alias f, g;
 )");

@@ -127,6 +127,36 @@ TEST_F(CallsTest, PrintfFormatsAsTheDeviceDoes) {
   EXPECT_EQ(outcome.printed[2], "10\n") << "printf returns the number of its arguments";
 }
 
+TEST(CallTest, FunctionReadsItsVariadicArguments) {
+  Interpreter run(R"(
+.version 7.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) last(.param .b32 n, .param .align 8 .b8 more[]) {
+  .reg .b32 %r<1>;
+  ld.param.b32 %r0, [more+8];
+  st.param.b32 [r], %r0;
+  ret;
+}
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<1>; .reg .b64 %rd<1>;
+  .param .b32 n; .param .align 8 .b8 more[16]; .param .b32 r;
+  st.param.b32 [n], 2;
+  st.param.b64 [more], 0d4000000000000000;
+  st.param.b32 [more+8], 7;
+  call (r), last, (n, more);
+  ld.param.b32 %r0, [r];
+  ld.param.u64 %rd0, [out];
+  st.global.b32 [%rd0], %r0;
+  ret;
+}
+)");
+  const uint64_t out = run.Buffer(std::vector<int>(1));
+  const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {1, 1, 1}, out);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_EQ(run.Read<int>(out, 1)[0], 7);
+}
+
 TEST(CallTest, LanesOfAGuardedCallRunAnAliasedFunction) {
   Interpreter run(R"(
 .version 8.0

@@ -242,6 +242,9 @@ class Inliner {
     if (results.size() != returns.size() || arguments.size() != params.size()) {
       return Stop("a call with these parameters");
     }
+    if (!params.empty() && params.back().bytes == 0) {
+      return Stop("a call of a variadic function that is not inlined");
+    }
     const std::vector<uint32_t> offsets = ParameterOffsets(returns, params);
     CallSite site;
     site.callee = callee;
