@@ -206,7 +206,6 @@ bool ParseParam(TokenStream& in, Param* param) {
   if (in.At('[')) {
     uint64_t count = 1;
     if (!ParseDimensions(in, &count)) return false;
-    if (count == 0) return in.Unsupported("parameters of unknown size");
     if (count > kMaxParamBytes / SizeOf(param->type)) return in.Malformed("parameter too large");
     param->bytes = static_cast<uint32_t>(count) * static_cast<uint32_t>(SizeOf(param->type));
   } else {

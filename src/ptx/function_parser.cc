@@ -137,15 +137,13 @@ bool FunctionParser::ParseBranchTable(std::string_view name) {
 }
 
 bool FunctionParser::ParseRegisters() {
+  const int width = in_.AcceptDot("v2") ? 2 : in_.AcceptDot("v4") ? 4 : 1;
   Type type = Type::kNone;
-  if (in_.current().kind == TokenKind::kDot) {
-    if (in_.AtDot("v2") || in_.AtDot("v4")) return in_.Unsupported("vector registers");
-    type = TypeNamed(in_.current().text);
-  }
+  if (in_.current().kind == TokenKind::kDot) type = TypeNamed(in_.current().text);
   if (SizeOf(type) == 0 && type != Type::kPred) return in_.Unexpected("a register's type");
   in_.Advance();
   do {
-    if (!ParseRegister(type)) return false;
+    if (!(width > 1 ? ParseVectorRegister(type, width) : ParseRegister(type))) return false;
   } while (in_.Accept(','));
   return in_.Expect(';');
 }
@@ -183,6 +181,24 @@ bool FunctionParser::ParseRegister(Type type) {
   }
   if (!is_new) return in_.Malformed(fmt::format("'{}' is declared twice", Quote(name)));
   return true;
+}
+
+/// Declares a register for each element, with a name of its own.
+bool FunctionParser::ParseVectorRegister(Type type, int width) {
+  std::string_view name;
+  if (!in_.ExpectIdentifier(&name, "a register's name")) return false;
+  if (in_.At('<')) return in_.Unsupported("a range of vector registers");
+  auto& registers = function_->registers;
+  if (registers.size() + 4 > kMaxRegisters || budget_->registers < 4) {
+    return in_.Malformed("too many registers");
+  }
+  budget_->registers -= static_cast<uint64_t>(width);
+  const int first = static_cast<int>(registers.size());
+  for (int i = 0; i < width; ++i) {
+    registers.push_back({std::string(symbols_.UniquePart(name, "xyzw"[i])), type});
+  }
+  return symbols_.Declare(name, {SymbolKind::kVector, 0, first, name, width}) ||
+         in_.Malformed(fmt::format("'{}' is declared twice", Quote(name)));
 }
 
 bool FunctionParser::ParseLocalVariables(Space space) {

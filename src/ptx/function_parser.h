@@ -60,6 +60,7 @@ class FunctionParser {
   bool ParseBranchTable(std::string_view name);
   bool ParseRegisters();
   bool ParseRegister(Type type);
+  bool ParseVectorRegister(Type type, int width);
   bool ParseLocalVariables(Space space);
   bool ParsePragma(int index);
 
@@ -84,7 +85,9 @@ class FunctionParser {
   bool ParseOperand(Operand* operand);
   bool ParseSimple(Operand* operand);
   bool ParseNumber(Operand* operand);
+  bool ParseScalar(Operand* operand);
   bool ParseName(Operand* operand);
+  bool ParsePart(const Symbol& vector, Operand* operand);
   bool ParseVector(Operand* operand);
   bool ParseAddress(Operand* operand);
   bool ParseOffset(int64_t* offset);

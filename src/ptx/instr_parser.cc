@@ -134,7 +134,7 @@ bool FunctionParser::ParseCallParams(Operand* operand) {
   if (in_.Accept(')')) return true;
   do {
     if (operand->elements.size() >= kMaxParams) return in_.Malformed("too many arguments");
-    if (!ParseSimple(&operand->elements.emplace_back())) return false;
+    if (!ParseScalar(&operand->elements.emplace_back())) return false;
   } while (in_.Accept(','));
   return in_.Expect(')');
 }
@@ -147,7 +147,7 @@ bool FunctionParser::ParseOperand(Operand* operand) {
   *operand = Operand{};
   operand->kind = OperandKind::kPair;
   operand->elements.push_back(std::move(first));
-  return ParseSimple(&operand->elements.emplace_back());
+  return ParseScalar(&operand->elements.emplace_back());
 }
 
 bool FunctionParser::ParseVector(Operand* operand) {
@@ -157,12 +157,18 @@ bool FunctionParser::ParseVector(Operand* operand) {
   if (in_.Accept('}')) return true;
   do {
     if (operand->elements.size() >= kMaxVectorElements) return in_.Malformed("vector too long");
-    if (!ParseSimple(&operand->elements.emplace_back())) return false;
+    if (!ParseScalar(&operand->elements.emplace_back())) return false;
   } while (in_.Accept(','));
   return in_.Expect('}');
 }
 
-/// Parses what a vector may contain: a number, name or sink, possibly negated.
+/// Parses what a vector may contain.
+bool FunctionParser::ParseScalar(Operand* operand) {
+  if (!ParseSimple(operand)) return false;
+  return operand->kind != OperandKind::kVector || in_.Malformed("a vector where one value belongs");
+}
+
+/// Parses a number, name or sink, possibly negated.
 bool FunctionParser::ParseSimple(Operand* operand) {
   if (!SpendOperand()) return false;
   operand->negated = in_.Accept('!');
@@ -202,6 +208,7 @@ bool FunctionParser::ParseName(Operand* operand) {
     return true;
   }
   if (operand->negated) return in_.Malformed("only a predicate can be negated", line);
+  if (symbol.kind == SymbolKind::kVector) return ParsePart(symbol, operand);
   if (symbol.kind != SymbolKind::kNone) {
     operand->kind = OperandKind::kSymbol;
     operand->symbol = std::string(symbol.name);
@@ -231,6 +238,30 @@ bool FunctionParser::ParseName(Operand* operand) {
     }
   }
   return in_.Malformed(fmt::format("'{}' is not declared", Quote(name)), line);
+}
+
+/// Parses what follows the name of a vector register: ".x" … ".w", ".r" … ".a", or nothing.
+bool FunctionParser::ParsePart(const Symbol& vector, Operand* operand) {
+  if (in_.current().kind == TokenKind::kDot) {
+    const std::string_view part = in_.current().text;
+    const size_t at =
+        part.size() == 1 ? std::string_view("xyzwrgba").find(part) : std::string::npos;
+    if (at == std::string::npos || static_cast<int>(at % 4) >= vector.width) {
+      return in_.Unexpected("an element of the vector");
+    }
+    operand->kind = OperandKind::kRegister;
+    operand->reg = vector.reg + static_cast<int>(at % 4);
+    in_.Advance();
+    return true;
+  }
+  operand->kind = OperandKind::kVector;
+  for (int i = 0; i < vector.width; ++i) {
+    if (!SpendOperand()) return false;
+    Operand& element = operand->elements.emplace_back();
+    element.kind = OperandKind::kRegister;
+    element.reg = vector.reg + i;
+  }
+  return true;
 }
 
 bool FunctionParser::ParseOffset(int64_t* offset) {

@@ -72,6 +72,9 @@ std::string Instr::Mnemonic() const {
 }
 
 const Function* Module::Find(std::string_view name) const {
+  const auto alias = std::find_if(aliases.begin(), aliases.end(),
+                                  [&](const Alias& entry) { return entry.name == name; });
+  if (alias != aliases.end()) name = alias->target;
   const Function* declaration = nullptr;
   for (const Function& function : functions) {
     if (function.name != name) continue;

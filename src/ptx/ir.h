@@ -1,4 +1,4 @@
-// Typed representation of a PTX module as nvcc 12 and 13 print it: one Instr per instruction with
+// Typed representation of a PTX module as compilers print it: one Instr per instruction with
 // its opcode, ordered modifiers, typed operands, guard and source location. The engines define the
 // meaning. Reference: PTX ISA 8.x/9.x.
 // SPDX-License-Identifier: Apache-2.0
@@ -122,7 +122,7 @@ struct Param {
   std::string name;
   Type type = Type::kB8;
   int align = 1;
-  uint32_t bytes = 0;
+  uint32_t bytes = 0;       // 0: the arguments of a variadic function, "x[]"
   uint32_t offset = 0;      // in the kernel's parameter block
   bool is_pointer = false;  // .ptr was given, with the space and alignment of what it points to
   Space pointer_space = Space::kNone;
@@ -187,6 +187,14 @@ struct Function {
   bool operator==(const Function&) const = default;
 };
 
+/// .alias: another name of a function of the module.
+struct Alias {
+  std::string name;
+  std::string target;
+
+  bool operator==(const Alias&) const = default;
+};
+
 struct Module {
   int version_major = 0, version_minor = 0;
   std::string target;  // "sm_90a"
@@ -194,8 +202,9 @@ struct Module {
   std::vector<InlinedSite> inlined_sites;
   std::vector<Variable> variables;  // module scope
   std::vector<Function> functions;
+  std::vector<Alias> aliases;
 
-  /// The definition with that name, or its declaration, or null.
+  /// The definition with that name or alias, or its declaration, or null.
   const Function* Find(std::string_view name) const;
 
   bool operator==(const Module&) const = default;

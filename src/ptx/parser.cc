@@ -53,6 +53,7 @@ class ModuleParser {
     if (word == "file") return locations_.ParseFile(in_);
     if (word == "loc") return locations_.ParseLoc(in_);
     if (word == "pragma") return ParsePragma();
+    if (word == "alias") return ParseAlias();
     return ParseEntity(word, Linkage::kNone);
   }
 
@@ -109,6 +110,22 @@ class ModuleParser {
     return in_.Expect(';');
   }
 
+  bool ParseAlias() {
+    std::string_view name;
+    std::string_view target;
+    if (!Spend(in_, &budget_.names, "names") || !in_.ExpectIdentifier(&name, "a function") ||
+        !in_.Expect(',') || !in_.ExpectIdentifier(&target, "a function")) {
+      return false;
+    }
+    for (const std::string_view function : {name, target}) {
+      if (symbols_.Find(function).kind != SymbolKind::kFunction) {
+        return in_.Malformed(fmt::format("'{}' is not a declared function", Quote(function)));
+      }
+    }
+    module_.aliases.push_back({std::string(name), std::string(target)});
+    return in_.Expect(';');
+  }
+
   bool ParseVariable(Space space, Linkage linkage) {
     Variable prefix;
     prefix.space = space;
@@ -149,7 +166,8 @@ Result<Module> Parse(std::string_view text) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("the PTX text has {} bytes, more than {}", text.size(), kMaxTextBytes));
   }
-  ModuleParser parser(text);
+  // NVRTC counts a zero byte as part of the text. Drivers stop reading there.
+  ModuleParser parser(text.substr(0, text.find('\0')));
   if (!parser.Parse()) return tl::unexpected<Error>(parser.stream().error());
   return std::move(parser.module());
 }

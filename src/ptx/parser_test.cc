@@ -148,6 +148,24 @@ TEST(ParserTest, OperandForms) {
   EXPECT_EQ(f.body[4].operands[0].symbol, "s");
 }
 
+TEST(ParserTest, VectorRegistersAreRegistersOfTheirElements) {
+  const Function f = Body(
+      ".reg .v2 .f32 v, w;\n"
+      "{ .reg .v4 .f32 v; mov.f32 v.w, w.y; mov.f32 v.b, w.r; }\n"
+      "ld.global.v2.f32 v, [p];");
+  ASSERT_EQ(f.registers.size(), 8u);
+  EXPECT_EQ(f.registers[7].name, f.registers[f.body[0].operands[0].reg].name);
+  EXPECT_EQ(f.body[0].operands[1].reg, 3);
+  EXPECT_EQ(f.body[1].operands[0].reg, 6);
+  EXPECT_EQ(f.body[1].operands[1].reg, 2);
+  const Operand& vector = f.body[2].operands[0];
+  EXPECT_EQ(vector.kind, OperandKind::kVector);
+  ASSERT_EQ(vector.elements.size(), 2u);
+  EXPECT_EQ(vector.elements[1].reg, 1);
+  EXPECT_THAT(ErrorOf(Kernel(".reg .v2 .b32 v; mov.b32 v.z, 1;")), HasSubstr("an element"));
+  EXPECT_THAT(ErrorOf(Kernel(".reg .v2 .b32 v; st.v2.b32 [p], {v, v};")), HasSubstr("a vector"));
+}
+
 TEST(ParserTest, NestedScopesAreFlattenedWithUniqueNames) {
   const Function f = Body(
       ".reg .b32 %r<3>;\n"
@@ -289,6 +307,19 @@ TEST(ParserTest, DefinitionIsFoundBeforeDeclaration) {
   EXPECT_EQ(m.Find("g"), nullptr);
 }
 
+TEST(ParserTest, AliasNamesAnotherFunction) {
+  const Module m = MustParse(
+      WithHeader(".func f { ret; }\n.func g;\n.entry k() { call g; ret; }\n.alias g, f;\n"));
+  EXPECT_EQ(m.aliases, (std::vector<Alias>{{"g", "f"}}));
+  EXPECT_EQ(m.Find("g"), m.Find("f"));
+  EXPECT_THAT(ErrorOf(WithHeader(".func f;\n.alias g, f;")), HasSubstr("'g' is not a declared"));
+}
+
+TEST(ParserTest, TextEndsAtItsFirstZeroByte) {
+  const std::string text = WithHeader(".func f { ret; }\n");
+  EXPECT_EQ(MustParse(text + '\0' + "junk"), MustParse(text));
+}
+
 TEST(ParserTest, ErrorsNameLineAndToken) {
   EXPECT_EQ(ErrorOf(Kernel(".reg .b32 r;\nmov.b32 r, %nope;")),
             "PTX line 7: '%nope' is not declared");
@@ -305,8 +336,9 @@ TEST(ParserTest, ErrorsNameLineAndToken) {
 }
 
 TEST(ParserTest, ReportsKnownDirectivesAsUnsupported) {
-  for (const char* text : {".alias a, b;", ".global .texref t;", ".entry k() { .reg .v4 .b32 r; }",
-                           ".func f(.reg .b32 r) { ret; }", ".entry k() .newdirective { ret; }"}) {
+  for (const char* text : {".func f() { T: .calltargets f; }", ".global .texref t;",
+                           ".entry k() { .reg .v4 .b32 r<2>; }", ".func f(.reg .b32 r) { ret; }",
+                           ".entry k() .newdirective { ret; }"}) {
     const auto module = Parse(WithHeader(text));
     ASSERT_FALSE(module.has_value()) << text;
     if (std::string(text).find("texref") != std::string::npos) continue;

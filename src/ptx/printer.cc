@@ -204,7 +204,11 @@ void PrintParam(const Param& param, std::string* out) {
     if (param.pointer_align > 0) Append(out, ".align {} ", param.pointer_align);
   }
   *out += param.name;
-  if (param.bytes != size) Append(out, "[{}]", param.bytes / size);
+  if (param.bytes == 0) {
+    *out += "[]";
+  } else if (param.bytes != size) {
+    Append(out, "[{}]", param.bytes / size);
+  }
 }
 
 void PrintParams(const std::vector<Param>& params, const char* separator, std::string* out) {
@@ -337,6 +341,9 @@ std::string Print(const Module& module) {
   }
   for (; variable < module.variables.size(); ++variable) {
     PrintVariable(module.variables[variable], &out);
+  }
+  for (const Alias& alias : module.aliases) {
+    Append(&out, ".alias {}, {};\n", alias.name, alias.target);
   }
   locations.PrintFiles(&out);
   locations.PrintNames(&out);

@@ -69,10 +69,15 @@ TEST(PrinterTest, CornerCasesRoundTrip) {
   .reg .pred p;
   .reg .b32 %q7;
   { .reg .b32 %q<9>; .reg .pred %p<3>; mov.b32 %q7, %r4; setp.lt.s32 %p1|_, %q1, -0f3F800000; }
+  { .reg .v2 .f32 x; mov.f32 x.y, 0f00000000; st.global.v2.f32 [dyn], x; }
   .pragma "nounroll";
 A: B:
   @p bra A;
-})");
+}
+.extern .func v (.param .b64 text, .param .align 8 .b8 arguments[]);
+.func (.param .b32 r) g (.param .align 2 .b8 a[3], .param .u64 .ptr .shared .align 8 b) { ret; }
+.alias f, g;
+)");
   EXPECT_THAT(printed, HasSubstr("0xFF000000(generic(f))"));
   EXPECT_THAT(printed, HasSubstr(".param .u64 .ptr .shared .align 8 b"));
   EXPECT_THAT(printed, HasSubstr(".pragma \"nounroll\";"));

@@ -115,6 +115,10 @@ std::string_view SymbolTable::Unique(std::string_view name) {
   return name;
 }
 
+std::string_view SymbolTable::UniquePart(std::string_view vector, char part) {
+  return Unique(made_.emplace_back(fmt::format("{}${}", vector, part)));
+}
+
 std::string_view SymbolTable::UniquePrefix(std::string_view prefix, uint32_t count) {
   const auto is_free = [&](std::string_view candidate) {
     if (taken_ranges_.contains(candidate)) return false;

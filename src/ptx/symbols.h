@@ -14,13 +14,14 @@
 
 namespace cupel::ptx {
 
-enum class SymbolKind : uint8_t { kNone, kRegister, kVariable, kFunction };
+enum class SymbolKind : uint8_t { kNone, kRegister, kVector, kVariable, kFunction };
 
 struct Symbol {
   SymbolKind kind = SymbolKind::kNone;
   int depth = -1;
-  int reg = -1;           // kRegister: index
+  int reg = -1;           // kRegister: index; kVector: index of the first element
   std::string_view name;  // the unique name
+  int width = 1;          // kVector: elements
 };
 
 /// Views passed in must outlive the table (they point into the PTX text).
@@ -40,6 +41,8 @@ class SymbolTable {
 
   /// Reserves `name`, or a variation of it that no other name of this function has.
   std::string_view Unique(std::string_view name);
+  /// A unique name for an element of a vector.
+  std::string_view UniquePart(std::string_view vector, char part);
   /// Like Unique, for a whole range. Returns the prefix to use.
   std::string_view UniquePrefix(std::string_view prefix, uint32_t count);
 

@@ -162,7 +162,7 @@ void AddConversions(Builder& b) {
         "cvt.f32.bf16 fz",      "cvt.rn.bf16.f32 zf",         "cvt.rz.bf16.f32 zf",
         "cvt.rn.f16x2.f32 yff", "cvt.rn.relu.bf16x2.f32 wff", "cvt.rn.f16.f64 xe",
         "cvt.f64.f16 ex",       "cvt.rni.f32.f32 ff",         "cvt.rpi.f64.f64 ee",
-        "cvt.rzi.f16.f16 xx",   "cvt.sat.f32.f32 ff"}) {
+        "cvt.rzi.f16.f16 xx",   "cvt.sat.f32.f32 ff",         "cvt.bf16.f16 zx"}) {
     const std::string text = one;
     const size_t space = text.find(' ');
     b.Add(text.substr(0, space), text.substr(space + 1));

@@ -103,7 +103,8 @@ std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const
   const std::optional<Rounding> rounding = w.FloatRounding();
   if (integral && to.bits != from.bits) return std::nullopt;
   const bool narrows = to.fraction < from.fraction || to.bias < from.bias;
-  if (narrows != rounding.has_value() || (integral && rounding)) return std::nullopt;
+  const bool may_omit = to.bits == 16 && from.bits == 16;  // then .rn
+  if (rounding ? !narrows || integral : narrows && !may_omit) return std::nullopt;
   // Only f32 operands and results are flushed.
   const bool flush_from = w.Has(Modifier::kFtz) && from.bits == 32,
              flush_to = w.Has(Modifier::kFtz) && to.bits == 32;

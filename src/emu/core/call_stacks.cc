@@ -4,13 +4,10 @@
 namespace cupel::emu {
 
 std::optional<uint64_t> AddressOfFunction(const ptx::Module& module, std::string_view name) {
-  for (size_t i = 0; i < module.functions.size(); ++i) {
-    const ptx::Function& function = module.functions[i];
-    if (function.name == name && !function.is_entry && !function.is_declaration) {
-      return kCodeWindow + (i + 1) * kCodeStep;
-    }
-  }
-  return std::nullopt;
+  const ptx::Function* function = module.Find(name);
+  if (function == nullptr || function->is_entry || function->is_declaration) return std::nullopt;
+  const auto index = static_cast<uint64_t>(function - module.functions.data());
+  return kCodeWindow + (index + 1) * kCodeStep;
 }
 
 }  // namespace cupel::emu

@@ -127,6 +127,72 @@ TEST_F(CallsTest, PrintfFormatsAsTheDeviceDoes) {
   EXPECT_EQ(outcome.printed[2], "10\n") << "printf returns the number of its arguments";
 }
 
+TEST(CallTest, FunctionReadsItsVariadicArguments) {
+  Interpreter run(R"(
+.version 7.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) last(.param .b32 n, .param .align 8 .b8 more[]) {
+  .reg .b32 %r<1>;
+  ld.param.b32 %r0, [more+8];
+  st.param.b32 [r], %r0;
+  ret;
+}
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<1>; .reg .b64 %rd<1>;
+  .param .b32 n; .param .align 8 .b8 more[16]; .param .b32 r;
+  st.param.b32 [n], 2;
+  st.param.b64 [more], 0d4000000000000000;
+  st.param.b32 [more+8], 7;
+  call (r), last, (n, more);
+  ld.param.b32 %r0, [r];
+  ld.param.u64 %rd0, [out];
+  st.global.b32 [%rd0], %r0;
+  ret;
+}
+)");
+  const uint64_t out = run.Buffer(std::vector<int>(1));
+  const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {1, 1, 1}, out);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_EQ(run.Read<int>(out, 1)[0], 7);
+}
+
+TEST(CallTest, LanesOfAGuardedCallRunAnAliasedFunction) {
+  Interpreter run(R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) twice(.param .b32 a) {
+  .reg .b32 %r<2>;
+  ld.param.b32 %r0, [a];
+  add.s32 %r1, %r0, %r0;
+  st.param.b32 [r], %r1;
+  ret;
+}
+.func (.param .b32 r) other(.param .b32 a);
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<2>; .reg .b64 %rd<2>; .reg .pred %p<1>;
+  .param .b32 a; .param .b32 r;
+  mov.u32 %r0, %tid.x;
+  setp.lt.u32 %p0, %r0, 20;
+  st.param.b32 [a], %r0;
+  st.param.b32 [r], -1;
+  @%p0 call (r), other, (a);
+  ld.param.b32 %r1, [r];
+  ld.param.u64 %rd0, [out];
+  mad.wide.u32 %rd1, %r0, 4, %rd0;
+  st.global.b32 [%rd1], %r1;
+  ret;
+}
+.alias other, twice;
+)");
+  const uint64_t out = run.Buffer(std::vector<int>(32));
+  const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {32, 1, 1}, out);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  const std::vector<int> results = run.Read<int>(out, 32);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(results[static_cast<size_t>(i)], i < 20 ? 2 * i : -1) << i;
+}
+
 TEST_F(CallsTest, QuotesFailedAssertion) {
   std::vector<int> values(32, 7);
   values[5] = 41;

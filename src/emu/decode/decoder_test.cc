@@ -46,7 +46,9 @@ TEST(DecoderTest, AcceptsWordsThatChangeOnlyWhatIsCached) {
         "atom.acq_rel.cta.global.cas.b32 %r1, [%rd1], %r2, %r3;", "membar.gl;",
         "fence.proxy.async.global;", "fence.acq_rel.cluster;",
         "prefetch.global.L2::evict_last [%rd1];", "ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
-        "st.shared.b32 [ %r2 + 4 ], { %r1 };"}) {
+        "st.shared.b32 [ %r2 + 4 ], { %r1 };",
+        "{ .reg .v4 .f32 v; mov.f32 v.x, %f1; red.global.add.v4.f32 [%rd1], v; }",
+        "{ .reg .b16 a; cvt.bf16.f16 a, a; cvt.f16.bf16 a, a; }"}) {
     EXPECT_EQ(Unsupported(rest), "") << rest;
   }
 }

@@ -70,7 +70,12 @@ Form CanonicalForm(const Instr& instr) {
                           IsFloat(types[1]) && types[0] != Type::kTF32 &&
                           ptx::SizeOf(types[0]) > 0 && types[0] != Type::kE4M3x2 &&
                           types[0] != Type::kE5M2x2;
+  // Between f16 and bf16, ptxas takes .rn for granted.
+  const bool between_halves = instr.op == Opcode::kCvt && instr.modifiers.size() == 2 &&
+                              (types == ptx::Types{Type::kBF16, Type::kF16} ||
+                               types == ptx::Types{Type::kF16, Type::kBF16});
   Form form(instr.op, {});
+  if (between_halves) form.modifiers.Add(Modifier::kRn);
   for (const Modifier modifier : instr.modifiers) {
     if (is_sum && is_float && modifier == Modifier::kRn) continue;
     if (to_integer && modifier == Modifier::kSat) continue;

@@ -163,7 +163,6 @@ class Inliner {
       return CallOutOfLine(call, callee->returns, callee->params,
                            static_cast<int>(called - called_.begin()));
     }
-    if (call.guard >= 0) return Stop("a guarded call");
     if (callee == nullptr || callee->is_declaration) {
       return Stop(
           fmt::format("a call of '{}', which the module does not define", ptx::Demangle(name)));
@@ -173,7 +172,23 @@ class Inliner {
         !Bind(callee->params, call.operands[2], &names)) {
       return Stop(fmt::format("a call of '{}' with these parameters", ptx::Demangle(name)));
     }
+    const size_t branch = out_.function.body.size();
+    if (call.guard >= 0) out_.function.body.push_back(BranchAround(call));
     Copy(*callee, std::move(names), depth + 1);
+    if (call.guard >= 0) {
+      out_.function.body[branch].operands[0].target = static_cast<int>(out_.function.body.size());
+    }
+  }
+
+  /// The branch of the lanes that do not take part in a guarded call.
+  static Instr BranchAround(const Instr& call) {
+    Instr branch;
+    branch.op = Opcode::kBra;
+    branch.location = call.location;
+    branch.guard = call.guard;
+    branch.guard_negated = !call.guard_negated;
+    branch.operands.emplace_back().kind = OperandKind::kLabel;
+    return branch;
   }
 
   static bool Bind(const std::vector<ptx::Param>& params, const Operand& arguments,
@@ -226,6 +241,9 @@ class Inliner {
     const std::vector<Operand>& arguments = call.operands[2].elements;
     if (results.size() != returns.size() || arguments.size() != params.size()) {
       return Stop("a call with these parameters");
+    }
+    if (!params.empty() && params.back().bytes == 0) {
+      return Stop("a call of a variadic function that is not inlined");
     }
     const std::vector<uint32_t> offsets = ParameterOffsets(returns, params);
     CallSite site;
