@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <span>
 
 #include "machine_state.h"
 #include "plan/tensor_map.h"
@@ -223,6 +225,59 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
       return false;
     }
   }
+  return true;
+}
+
+/// tensormap.replace of a field, and tensormap.cp_fenceproxy. Every thread of the warp does the
+/// latter's copy: the last one finds all that the others have replaced.
+bool Machine::ExecuteTensorMap(Block& block, Thread& thread, const Instr& instr) {
+  const auto bytes = [&](const Operand& operand, Modifier space) -> std::byte* {
+    Instr access;
+    if (space != Modifier::kUnknown) access.modifiers.Add(space);
+    const auto place = Address(block, thread, access, operand);
+    return place ? Bytes(block, thread, *place, plan::kTensorMapBytes, 64) : nullptr;
+  };
+  if (!instr.Has(Modifier::kReplace)) {
+    std::byte* to = bytes(instr.operands[0], Modifier::kGlobal);
+    const std::byte* from = bytes(instr.operands[1], Modifier::kShared);
+    if (to == nullptr || from == nullptr) return false;
+    std::memcpy(to, from, plan::kTensorMapBytes);
+    return true;
+  }
+  std::byte* at = bytes(instr.operands[0], instr.Has(Modifier::kGlobal)      ? Modifier::kGlobal
+                                           : instr.Has(Modifier::kSharedCta) ? Modifier::kShared
+                                                                             : Modifier::kUnknown);
+  if (at == nullptr) return false;
+  auto [map, address] = plan::FieldsOfTensorMap(
+      std::span<const std::byte, plan::kTensorMapBytes>(at, plan::kTensorMapBytes));
+  const size_t ordinal = instr.operands.size() == 3 ? instr.operands[1].bits : 0;
+  const uint64_t value = Read(block, thread, instr.operands.back(), 64);
+  constexpr int kTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12};  // as the driver counts
+  if (instr.Has(Modifier::kGlobalAddress)) {
+    address = value;
+  } else if (instr.Has(Modifier::kRank)) {
+    map.rank = static_cast<int>(value) + 1;
+  } else if (instr.Has(Modifier::kBoxDim)) {
+    map.box.at(ordinal) = static_cast<uint32_t>(value);
+  } else if (instr.Has(Modifier::kGlobalDim)) {
+    map.dims.at(ordinal) = value;
+  } else if (instr.Has(Modifier::kGlobalStride)) {
+    map.strides.at(ordinal) = value;
+  } else if (instr.Has(Modifier::kElementStride)) {
+    map.element_strides.at(ordinal) = static_cast<uint32_t>(value);
+  } else if (instr.Has(Modifier::kElemtype) && value < std::size(kTypes)) {
+    map.type = static_cast<TensorMapType>(kTypes[value]);
+  } else if (instr.Has(Modifier::kInterleaveLayout)) {
+    map.interleave = static_cast<plan::Interleave>(value);
+  } else if (instr.Has(Modifier::kSwizzleMode)) {
+    map.swizzle = static_cast<plan::Swizzle>(value);
+  } else if (instr.Has(Modifier::kFillMode)) {
+    map.fill = static_cast<plan::OobFill>(value);
+  } else {
+    return Fail(&thread, "unknown field of a tensor map");
+  }
+  const auto encoded = plan::EncodeTensorMap(map, address);
+  std::memcpy(at, encoded.data(), encoded.size());
   return true;
 }
 

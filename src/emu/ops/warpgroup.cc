@@ -33,19 +33,20 @@ template <class F>
 bool ForEachOperandPiece(const WarpgroupProduct& product, F f) {
   const WarpgroupShape shape = WarpgroupShape::Unpack(product.op->flops);
   if (product.op->src[0] >= 0 && !ForEachPiece(MatrixDescriptor(product.a), product.warp % 4 * 16,
-                                               16, shape.transposes_a, f)) {
+                                               16, shape.transposes_a, 2, f)) {
     return false;
   }
-  return ForEachPiece(MatrixDescriptor(product.b), 0, 8 * shape.columns, shape.transposes_b, f);
+  return ForEachPiece(MatrixDescriptor(product.b), 0, 8 * shape.columns, shape.transposes_b,
+                      shape.depth_of_b(), f);
 }
 
 /// True if the operands are surely inside of shared memory.
 bool AreInBounds(const Warp& warp, const Op* op, const WarpgroupProduct& product) {
   const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
-  const bool left = op->src[0] < 0 ||
-                    MatrixDescriptor(product.a).EndOf(64, shape.transposes_a) <= warp.shared_bytes;
-  return left && MatrixDescriptor(product.b).EndOf(8 * shape.columns, shape.transposes_b) <=
-                     warp.shared_bytes;
+  const bool left = op->src[0] < 0 || MatrixDescriptor(product.a).EndOf(64, shape.transposes_a,
+                                                                        2) <= warp.shared_bytes;
+  return left && MatrixDescriptor(product.b).EndOf(8 * shape.columns, shape.transposes_b,
+                                                   shape.depth_of_b()) <= warp.shared_bytes;
 }
 
 bool CheckBounds(Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active) {
@@ -115,8 +116,8 @@ const Op* ReadBlocks(Warp& warp, const Op* op) {
   const uint32_t first = 8 * (read.first + (read.of_left ? warp.index % 4 * 2 : 0));
   const int32_t* slot = ListOf(warp, op);
   // A block has 8 lines of 16 bytes.
-  for (uint32_t block = 0; block < 2 * read.lines; ++block, ++slot) {
-    const uint32_t line = first + block / 2 * 8, k = block % 2;
+  for (uint32_t block = 0; block < read.depth * read.lines; ++block, ++slot) {
+    const uint32_t line = first + block / read.depth * 8, k = block % read.depth;
     std::byte* to = warp.frame + *slot;
     if (!read.transposed) {
       for (uint32_t i = 0; i < 8; ++i) {
