@@ -162,9 +162,10 @@ std::string_view ProblemOfInner(const TensorMap& map, uint32_t elements) {
   if (IsPacked16(map.type)) {
     return elements == 128 ? std::string_view() : "packed types need 128 elements per row";
   }
-  if (map.interleave != Interleave::kNone) return {};
   const uint32_t bits = elements * static_cast<uint32_t>(BitsOf(map.type));
+  // With interleave, an element has 16 or 32 bytes. Driver 580.159 demands this all the same.
   if (bits % (16 * 8) != 0) return "the inner dimension of the box must be a multiple of 16 bytes";
+  if (map.interleave != Interleave::kNone) return {};
   if (map.swizzle != Swizzle::kNone && bits > SpanOf(map.swizzle) * 8) {
     return "the inner dimension of the box must fit into the span of the swizzle";
   }

@@ -40,11 +40,18 @@ const Format* FormatOf(TensorMapType type) {
 }
 
 uint32_t BytesOf(const TensorMap& map) { return static_cast<uint32_t>(plan::BitsOf(map.type)) / 8; }
+/// Of what dimension 0 counts: elements, or slices of interleaved channels.
+uint32_t UnitOf(const TensorMap& map) {
+  if (map.interleave == plan::Interleave::kNone) return BytesOf(map);
+  return map.interleave == plan::Interleave::k16B ? 16 : 32;
+}
 
 /// The rows and the bytes in shared memory of a box.
 size_t RowsOf(const TensorMap& map) {
   size_t rows = map.im2col ? map.pixels : 1;
   for (size_t d = 1; d < static_cast<size_t>(map.rank) && !map.im2col; ++d) {
+    if (map.interleave != plan::Interleave::kNone && d + 2 == static_cast<size_t>(map.rank))
+      continue;
     rows *= (map.box[d] + map.element_strides[d] - 1) / map.element_strides[d];
   }
   return rows;
@@ -71,7 +78,7 @@ class Maker {
       map_.im2col = im2col;
       Fill();
     } while (!plan::ProblemOf(map_).empty() ||
-             RowsOf(map_) * std::max(128u, Columns() * BytesOf(map_)) > kMostBytes);
+             RowsOf(map_) * std::max(128u, Columns() * UnitOf(map_)) > kMostBytes);
   }
 
   BlockKernel Make() {
@@ -79,7 +86,7 @@ class Maker {
     BlockKernel kernel;
     kernel.maps = {{map_, is_load ? 0u : 1u}};
     const size_t tensor = TensorBytes();
-    const size_t start = 128 * random_.Below(8), box = RowsOf(map_) * Columns() * BytesOf(map_);
+    const size_t start = 128 * random_.Below(8), box = RowsOf(map_) * Columns() * UnitOf(map_);
     kernel.buffers = is_load ? std::vector{Values(tensor), std::vector<std::byte>(kTile)}
                              : std::vector{Values(kTile), Values(tensor)};
     if (makes_map_) kernel.buffers.emplace_back(plan::kTensorMapBytes);
@@ -104,12 +111,14 @@ class Maker {
           makes_map_ || random_.Below(2) == 0 ? "" : ".read");
     }
     kernel.name = fmt::format(
-        "tensor {}{} {}{} type {} rank {} swizzle {} fill {} at {{{}}} dims {} box {} steps {} "
+        "tensor {}{} {}{} type {} rank {} interleave {} swizzle {} fill {} at {{{}}} dims {} box "
+        "{} steps {} "
         "channels {} pixels {}",
         is_load ? "load" : "store", operation_, map_.im2col ? "im2col" : "tile",
         makes_map_ ? " made" : "", static_cast<int>(map_.type), map_.rank,
-        static_cast<int>(map_.swizzle), static_cast<int>(map_.fill), coordinates, List(map_.dims),
-        List(map_.box), List(map_.element_strides), map_.channels, map_.pixels);
+        static_cast<int>(map_.interleave), static_cast<int>(map_.swizzle),
+        static_cast<int>(map_.fill), coordinates, List(map_.dims), List(map_.box),
+        List(map_.element_strides), map_.channels, map_.pixels);
     kernel.text =
         BlockHead(kernel.buffers.size(), 1) +
         fmt::format(".shared .align 1024 .b8 tile[{}];\n.shared .align 8 .b64 bar;\n", kTile);
@@ -182,23 +191,31 @@ class Maker {
   void Fill() {
     const uint32_t bytes = BytesOf(map_), step = 16 / bytes;
     map_.rank = map_.im2col ? Between(3, 5) : Between(1, 5);
+    if (!map_.im2col && map_.rank >= 3 && random_.Below(3) == 0) {
+      map_.interleave = random_.Below(2) == 0 ? plan::Interleave::k16B : plan::Interleave::k32B;
+    }
+    const bool is_interleaved = map_.interleave != plan::Interleave::kNone;
+    const uint32_t unit = UnitOf(map_), grain = std::max(16u, is_interleaved ? unit : 0);
     const int largest = map_.rank <= 2 ? 20 : (map_.rank == 3 ? 8 : 4);
-    uint64_t stride = bytes;
+    uint64_t stride = unit;
     for (size_t d = 0; d < static_cast<size_t>(map_.rank); ++d) {
-      map_.dims[d] = static_cast<uint64_t>(d == 0 ? Between(1, 200 / static_cast<int>(bytes))
-                                                  : Between(1, largest));
+      map_.dims[d] = static_cast<uint64_t>(
+          d == 0 ? Between(1, is_interleaved ? 20 : 200 / static_cast<int>(bytes))
+                 : Between(1, largest));
       map_.element_strides[d] = 1;
       if (d != 0 && random_.Below(4) == 0) {
         map_.element_strides[d] = static_cast<uint32_t>(Between(2, 3));
       }
-      stride = (stride * map_.dims[d] + 15) / 16 * 16 + 16 * random_.Below(2);
+      stride = (stride * map_.dims[d] + grain - 1) / grain * grain + grain * random_.Below(2);
       if (d + 1 < static_cast<size_t>(map_.rank)) map_.strides[d] = stride;
       if (!map_.im2col) {
-        map_.box[d] = d == 0 ? step * static_cast<uint32_t>(Between(1, 8))
+        map_.box[d] = d == 0 ? step * static_cast<uint32_t>(Between(1, is_interleaved ? 2 : 8))
                              : static_cast<uint32_t>(Between(1, largest));
       }
     }
-    map_.swizzle = static_cast<plan::Swizzle>(random_.Below(4));
+    map_.swizzle = map_.interleave == plan::Interleave::k32B
+                       ? plan::Swizzle::k32B  // CUDA's documentation asks for it
+                       : static_cast<plan::Swizzle>(random_.Below(4));
     const bool is_float = FormatOf(map_.type) != nullptr;
     if (is_float && random_.Below(2) == 0) map_.fill = plan::OobFill::kNan;
     if (!map_.im2col) return;
@@ -213,8 +230,7 @@ class Maker {
 
   /// The bytes up to the last element, and those that a store writes after it.
   size_t TensorBytes() const {
-    const size_t bytes = BytesOf(map_);
-    size_t size = (map_.dims[0] * bytes + 15) / 16 * 16;
+    size_t size = (map_.dims[0] * UnitOf(map_) + 15) / 16 * 16;
     for (size_t d = 1; d < static_cast<size_t>(map_.rank); ++d) {
       size += (map_.dims[d] - 1) * map_.strides[d - 1];
     }
@@ -257,7 +273,7 @@ class Maker {
         const int box = map_.im2col ? 1 : static_cast<int>(map_.box[d]);
         at = Between(is_store ? 0 : -box, size);
       }
-      if (d == 0) at = at / step * step;
+      if (d == 0 && map_.interleave == plan::Interleave::kNone) at = at / step * step;
       text += fmt::format("{}{}", d == 0 ? "" : ", ", at);
     }
     return text;

@@ -1,6 +1,6 @@
 // Tensor copies (cp.async.bulk.tensor), one element at a time. PTX states what moves; that rows of
 // swizzled boxes have the pitch of the swizzle, the bits of the NaN that fills, the rounding to
-// TF32 (ties to even) and where stores end were measured on an H200.
+// TF32 (ties to even), where stores end and what interleaved maps mean were measured on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
@@ -35,7 +35,8 @@ struct Machine::Box {
                           : map.swizzle == plan::Swizzle::k64B ? 64
                           : map.swizzle == plan::Swizzle::k32B ? 32
                                                                : 0;
-    const uint64_t pitch = span != 0 ? span : columns * element;
+    const bool is_padded = span != 0 && map.interleave == plan::Interleave::kNone;
+    const uint64_t pitch = is_padded ? span : columns * element;
     const uint64_t at = start + row * pitch + column * element;
     return span == 0 ? at : at ^ ((at >> 7) & (span / 16 - 1)) << 4;
   }
@@ -185,7 +186,8 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
   const TensorMap& map = decoded->map;
   const std::vector<Operand>& given = tensor.elements[0].elements;
   if (given.size() != static_cast<size_t>(map.rank)) return Fail(&thread, "the map's rank differs");
-  if (map.interleave != plan::Interleave::kNone || map.swizzle > plan::Swizzle::k128B ||
+  const bool is_interleaved = map.interleave != plan::Interleave::kNone;
+  if ((is_interleaved && map.im2col) || map.swizzle > plan::Swizzle::k128B ||
       plan::BitsOf(map.type) % 8 != 0 || shared % 128 != 0) {
     return Fail(&thread, "unknown form of a tensor copy");
   }
@@ -198,6 +200,13 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
   box.map = map;
   box.address = decoded->address;
   box.element = static_cast<uint64_t>(plan::BitsOf(map.type)) / 8;
+  if (is_interleaved) {  // dimension 0 counts slices; here, their elements
+    const uint64_t slice = (map.interleave == plan::Interleave::k16B ? 16 : 32) / box.element;
+    first[0] *= static_cast<int64_t>(slice);
+    box.map.dims[0] *= slice;
+    box.map.box[0] *= static_cast<uint32_t>(slice);
+    box.map.box[static_cast<size_t>(map.rank) - 2] = 1;
+  }
   if (first[0] * static_cast<int64_t>(box.element) % 16 != 0) {
     return Fail(&thread, "a first coordinate that is not at a multiple of 16 bytes");
   }
@@ -208,8 +217,8 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
       offsets[i + 1] = static_cast<int64_t>(Read(block, thread, list[i], 16));
     }
   }
-  box.rows = map.im2col ? PixelRows(map, first, offsets) : TileRows(map, first);
-  box.columns = map.im2col ? map.channels : map.box[0];
+  box.rows = map.im2col ? PixelRows(map, first, offsets) : TileRows(box.map, first);
+  box.columns = map.im2col ? map.channels : box.map.box[0];
   if (is_store) return StoreBox(block, thread, instr, box, shared);
   const uint64_t total = box.rows.size() * box.columns * box.element;
   const uint64_t barrier = SharedAddress(block, thread, instr.operands[2]);

@@ -90,9 +90,10 @@ struct ProductShape {
   }
 };
 
-/// Expands a sparse A (mma.sp): the list contains the slots of its 2 lines of `columns` blocks, and
-/// then those of the dense fragment, which has twice as many. Of every four units of a dense line,
-/// 4 bits of metadata name the two that A has.
+/// Expands a sparse A (mma.sp), whose zeros then count like others: times an infinity they give
+/// NaN, which a GPU does not compute. The list contains the slots of its 2 lines of `columns`
+/// blocks, and then those of the dense fragment, which has twice as many. Of every four units of a
+/// dense line, 4 bits of metadata name the two that A has.
 struct SparseShape {
   uint32_t columns = 1;    // 1 or 2
   uint32_t unit = 2;       // bytes: two elements of 4 bits, half an element of 32

@@ -84,6 +84,13 @@ const Op* IssueProduct(Warp& warp, const Op* op) {
   product.warp = warp.index;
   if (op->src[0] >= 0) product.a = At<const uint64_t>(warp, op->src[0])[0];
   product.b = At<const uint64_t>(warp, op->src[1])[0];
+  const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
+  if (shape.is_sparse && !shape.transposes_b && MatrixDescriptor(product.b).swizzle == 32) {
+    // PTX does not say where the second half of such a line of 64 bytes is.
+    warp.worker->unsupported = "wgmma.mma_async.sp with a 32-byte swizzle along k";
+    warp.stop = Stop::kFault;
+    return nullptr;
+  }
   if (op->src[2] >= 0) product.scale = MaskAt(warp, op->src[2]);
   const bool in_bounds =
       AreInBounds(warp, op, product) ||
