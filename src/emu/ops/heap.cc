@@ -2,8 +2,10 @@
 // heap is a part of global memory: every access is checked like those to buffers.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 
+#include "base/result.h"
 #include "emu/check/report.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/launch_state.h"
