@@ -81,6 +81,7 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   heap_next_ = other.heap_next_;
   heap_end_ = other.heap_end_;
   heap_used_ = other.heap_used_;
+  heap_taken_ = other.heap_taken_;
   allocations_ = std::move(other.allocations_);
   symbols_ = std::move(other.symbols_);
   watch_ = std::move(other.watch_);
@@ -162,13 +163,20 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
 }
 
 Result<uint64_t> GlobalMemory::AllocateOnHeap(uint64_t bytes) {
-  constexpr uint64_t kUnit = 16, kGap = 64, kChunk = 2 * kHeapBytes;
+  constexpr uint64_t kUnit = 16, kGap = 64, kChunk = 2 * kHeapBytes, kMost = 64 * kHeapBytes;
   const uint64_t taken = RoundUp<uint64_t>(std::min(bytes, kHeapBytes + 1), kUnit);
   if (bytes == 0 || taken > kHeapBytes - heap_used_) return 0;
   if (heap_end_ - heap_next_ < taken + kGap) {
-    // Memory is used only once, so that accesses after a free are found.
+    if (heap_taken_ + kChunk > kMost) {
+      return Fail(
+          ErrorCode::kUnsupported,
+          fmt::format("kernels that allocate more than {} MB with malloc, one after the other",
+                      kMost >> 20),
+          "allocate less, or pass workspace to the kernel");
+    }
     TRY_ASSIGN(heap_next_, Allocate(kChunk, -1, false, "the heap"));
     heap_end_ = heap_next_ + kChunk;
+    heap_taken_ += kChunk;
     allocations_.pop_back();
   }
   const uint64_t begin = heap_next_;
@@ -228,7 +236,7 @@ void GlobalMemory::Reset() {
     committed_ = commits_ = 0;
   }
   next_ = 0;
-  heap_next_ = heap_end_ = heap_used_ = 0;
+  heap_next_ = heap_end_ = heap_used_ = heap_taken_ = 0;
   allocations_.clear();
   symbols_.clear();
 }

@@ -76,7 +76,8 @@ class GlobalMemory {
   /// have enough memory. Kernels may not write to `read_only` memory.
   Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only, std::string name);
   /// malloc in device code: the address of `bytes` bytes of the heap; 0 if it has too few left, or
-  /// if `bytes` is 0. Fails as Allocate does.
+  /// if `bytes` is 0. Freed memory is not used again, so that every use of it is found. Fails if
+  /// that needs too much memory.
   Result<uint64_t> AllocateOnHeap(uint64_t bytes);
   /// free in device code. Returns false if no live part of the heap begins at `address`.
   bool FreeOnHeap(uint64_t address);
@@ -140,6 +141,7 @@ class GlobalMemory {
   uint32_t poison_ = 0;
   uint64_t heap_next_ = 0, heap_end_ = 0;  // device addresses of the part that nothing has used
   uint64_t heap_used_ = 0;                 // bytes of live parts
+  uint64_t heap_taken_ = 0;                // bytes of all parts, gaps included
   std::vector<Allocation> allocations_;
   std::vector<Symbol> symbols_;  // sorted by name
   std::unique_ptr<WriteWatch> watch_;

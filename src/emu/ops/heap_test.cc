@@ -61,6 +61,16 @@ TEST(HeapTest, ReturnsNullWhenTheHeapIsExhausted) {
   EXPECT_EQ(fit, 16u);  // 8 of each warp, which frees them before the other one runs
 }
 
+TEST(HeapTest, DoesNotSupportMoreMemoryThanItCanWatch) {
+  const std::string again =
+      "setp.ne.u64 %q, %p, 0;\n@!%q bra END;\n" + kFree + "add.u32 %w, %w, 1;\nbra AGAIN;\nEND:\n";
+  std::string program = HeapProgram("4194304", again);
+  program.insert(program.find("{ .param .b64 param0; .param .b64 retval0"), "AGAIN: ");
+  const LaunchOutcome outcome = RunHeap(program);
+  EXPECT_NE(outcome.unsupported.find("more than 512 MB with malloc"), outcome.unsupported.npos)
+      << Summary(outcome);
+}
+
 TEST(HeapTest, FindsWrongAccesses) {
   EXPECT_EQ(CodeOf(RunHeap(HeapProgram("20", "st.u32 [%p+20], %t;\n"))), "out_of_bounds");
   EXPECT_EQ(CodeOf(RunHeap(HeapProgram("20", "st.u32 [%p], %t;\n" + kFree + "ld.u32 %w, [%p];\n"))),

@@ -64,17 +64,21 @@ TEST(SparseTest, FindsInvalidMetadata) {
 }
 
 TEST(SparseTest, KeepsExactValues) {
-  // Row 0 of A is x, 0 … at column 2, with its rounding error as a half; B is 1 everywhere.
-  ExpectExact(
+  // Each row of A has x / 10, rounded to a half, at column 2; B is 1 everywhere.
+  const Seen seen = RunShadows(
       "mul.f32 %f2, %f1, 0f3dcccccd;\ncvt.rn.f16.f32 %h1, %f2;\nmov.u16 %h2, 0;\n"
       "mov.b32 %r2, {%h1, %h2};\nmov.u32 %r3, 0x3c003c00;\nmov.u32 %r4, 0xeeeeeeee;\n"
-      "shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;\nand.b32 %r5, %r1, 3;\nsetp.ne.u32 %p1, %r5, 0;\n"
-      "selp.b32 %r2, 0, %r2, %p1;\nmov.f32 %f3, 0f00000000;\nsetp.gt.u32 %p2, %r1, 31;\n"
-      "st.global.f32 [%rd2], %f1;\n@%p2 bra END;\n"
+      "and.b32 %r5, %r1, 3;\nsetp.ne.u32 %p1, %r5, 0;\nselp.b32 %r2, 0, %r2, %p1;\n"
+      "mov.f32 %f3, 0f00000000;\nmov.f32 %f4, %f3;\nsetp.gt.u32 %p2, %r1, 31;\n@%p2 bra END;\n"
       "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, {%r2, %r2}, "
-      "{%r3, %r3}, {%f3, %f3, %f3, %f3}, %r4, 0;\nsub.f32 %f4, %f4, %f4;\nadd.f32 %f4, %f4, %f1;\n"
-      "st.global.f32 [%rd2], %f4;\nEND:",
-      [](double x) { return x; });
+      "{%r3, %r3}, {%f3, %f3, %f3, %f3}, %r4, 0;\nEND: st.global.f32 [%rd2], %f4;");
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (size_t i = 0; i < 32; ++i) {
+    const double exact = Input(static_cast<int>(i / 4 * 4)) * double{0.1F};
+    EXPECT_NEAR(seen.shadow[i].exact, exact, 1e-14) << i;
+    EXPECT_NE(seen.value[i], exact) << "a half is less precise";
+    EXPECT_EQ(seen.shadow[i].flags, 0u) << i;
+  }
 }
 
 }  // namespace
