@@ -193,10 +193,19 @@ Result<Context> Prepare(const fs::path& source, std::string text, const Options&
 }
 
 /// Words in the source of kernels that need an architecture with the suffix "a".
-constexpr std::string_view kFeatures[] = {
-    "wgmma",        "setmaxnreg",   "tcgen05",   "_ARCH_FEAT_SM90_ALL", "_ARCH_FEAT_SM100_ALL",
-    "ARCH_MMA_SM9", "ARCH_MMA_SM1", "<cutlass/", "\"cutlass/",          "<cute/",
-    "\"cute/"};
+constexpr std::string_view kFeatures[] = {"wgmma",
+                                          "setmaxnreg",
+                                          "tcgen05",
+                                          "_ARCH_FEAT_SM90_ALL",
+                                          "_ARCH_FEAT_SM100_ALL",
+                                          "tensormap.replace",
+                                          "tensormap_replace",
+                                          "ARCH_MMA_SM9",
+                                          "ARCH_MMA_SM1",
+                                          "<cutlass/",
+                                          "\"cutlass/",
+                                          "<cute/",
+                                          "\"cute/"};
 
 /// ptxas: "Instruction 'wgmma.fence' not supported on .target 'sm_90'".
 bool LacksFeatures(const Outcome& outcome) {

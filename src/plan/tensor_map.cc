@@ -1,7 +1,9 @@
 // Layout of the 128 bytes, little-endian:
 // - magic (8), zero (8), checksum of what follows (8), address (8), strides (4 × 8)
-// - dims - 1 (5 × 4), box - 1 (5), element strides (5), corners (6 × 2), channels (2), pixels (2)
-// - type, rank, im2col, interleave, swizzle, L2 promotion, fill (7), zeros
+// - dims - 1 (5 × 4), box - 1 (5), element strides - 1 (5), corners (6 × 2), channels (2), pixels
+// (2)
+// - type, rank - 1, im2col, interleave, swizzle, L2 promotion, fill (7), zeros
+// Kernels make maps of zeroed memory (tensormap.replace), so zeros stand for the lowest values.
 // The second word has no meaning: CUTLASS clears a bit of it, to avoid a fault of some drivers.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tensor_map.h"
@@ -55,13 +57,13 @@ void Fields(Cursor<Byte> cursor, Map& map, Address& address) {
   // 2^32 must fit in 32 bits, and 256 in 8 bits.
   for (auto& dim : map.dims) cursor.template Field<uint32_t>(dim, 1);
   for (auto& box : map.box) cursor.template Field<uint8_t>(box, 1);
-  for (auto& stride : map.element_strides) cursor.template Field<uint8_t>(stride);
+  for (auto& stride : map.element_strides) cursor.template Field<uint8_t>(stride, 1);
   for (auto& corner : map.lower) cursor.template Field<int16_t>(corner);
   for (auto& corner : map.upper) cursor.template Field<int16_t>(corner);
   cursor.template Field<uint16_t>(map.channels);
   cursor.template Field<uint16_t>(map.pixels);
   cursor.template Field<uint8_t>(map.type);
-  cursor.template Field<uint8_t>(map.rank);
+  cursor.template Field<uint8_t>(map.rank, 1);
   cursor.template Field<uint8_t>(map.im2col);
   cursor.template Field<uint8_t>(map.interleave);
   cursor.template Field<uint8_t>(map.swizzle);
@@ -71,9 +73,11 @@ void Fields(Cursor<Byte> cursor, Map& map, Address& address) {
 
 /// Zeroes what the map does not have.
 void Normalise(TensorMap* map) {
-  const auto rank = static_cast<size_t>(std::clamp(map->rank, 1, kMaxTensorMapRank));
-  std::fill(map->dims.begin() + static_cast<ptrdiff_t>(rank), map->dims.end(), 0);
-  std::fill(map->box.begin() + static_cast<ptrdiff_t>(map->im2col ? 0 : rank), map->box.end(), 0);
+  const ptrdiff_t rank = std::clamp(map->rank, 1, kMaxTensorMapRank);
+  std::fill(map->dims.begin() + rank, map->dims.end(), 0);
+  std::fill(map->strides.begin() + rank - 1, map->strides.end(), 0);
+  std::fill(map->element_strides.begin() + rank, map->element_strides.end(), 0);
+  std::fill(map->box.begin() + (map->im2col ? 0 : rank), map->box.end(), 0);
 }
 
 /// What driver 580.159 accepts on an H200: the shared memory of a multiprocessor.
@@ -160,6 +164,7 @@ std::string_view ProblemOfSize(const TensorMap& map, uint32_t elements, uint64_t
   if (IsPacked16(map.type)) {
     return elements == 128 ? std::string_view() : "packed types need 128 elements per row";
   }
+  // With interleave, an element has 16 or 32 bytes. Driver 580.159 demands this all the same.
   if (bits % (16 * 8) != 0) return "the inner dimension of the box must be a multiple of 16 bytes";
   if (map.interleave == Interleave::kNone && map.swizzle != Swizzle::kNone &&
       bits > SpanOf(map.swizzle) * 8) {
@@ -248,7 +253,11 @@ std::array<std::byte, kTensorMapBytes> EncodeTensorMap(const TensorMap& map, uin
   return bytes;
 }
 
-std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes) {
+std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes,
+                                                std::string_view* problem) {
+  std::string_view unused;
+  std::string_view& why = problem != nullptr ? *problem : unused;
+  why = "these bytes are not a tensor map";
   if (bytes.size() < kTensorMapBytes) return std::nullopt;
   uint64_t magic = 0, checksum = 0;
   std::memcpy(&magic, bytes.data(), sizeof magic);
@@ -256,10 +265,16 @@ std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes
   if (magic != kMagic) return std::nullopt;
   if (checksum != Checksum(bytes.subspan(kChecked, kTensorMapBytes - kChecked)))
     return std::nullopt;
+  EncodedTensorMap encoded = FieldsOfTensorMap(bytes.first<kTensorMapBytes>());
+  Normalise(&encoded.map);
+  why = ProblemOf(encoded.map);
+  if (!why.empty()) return std::nullopt;
+  return encoded;
+}
+
+EncodedTensorMap FieldsOfTensorMap(std::span<const std::byte, kTensorMapBytes> bytes) {
   EncodedTensorMap encoded;
   Fields(Cursor(bytes.data() + kChecked), encoded.map, encoded.address);
-  Normalise(&encoded.map);
-  if (!ProblemOf(encoded.map).empty()) return std::nullopt;
   return encoded;
 }
 

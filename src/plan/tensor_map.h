@@ -85,11 +85,17 @@ struct EncodedTensorMap {
   uint64_t address = 0;
 };
 
-/// The bytes of a CUtensorMap in cupel's layout. ProblemOf(map) must be empty.
+/// The bytes of a CUtensorMap in cupel's layout. Values that do not fit into their fields lose
+/// their upper bits, as on a GPU.
 std::array<std::byte, kTensorMapBytes> EncodeTensorMap(const TensorMap& map, uint64_t address);
 
 /// Reads what EncodeTensorMap wrote. Nothing if there are fewer than 128 bytes, if they are
-/// something else, or if the map breaks a rule.
-std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes);
+/// something else, or if the map breaks a rule; `problem`, if given, gets the reason.
+std::optional<EncodedTensorMap> DecodeTensorMap(std::span<const std::byte> bytes,
+                                                std::string_view* problem = nullptr);
+
+/// The fields of any bytes, whether they are a map or not. Zeros are fields with the lowest values.
+/// EncodeTensorMap makes a map of the result.
+EncodedTensorMap FieldsOfTensorMap(std::span<const std::byte, kTensorMapBytes> bytes);
 
 }  // namespace cupel::plan

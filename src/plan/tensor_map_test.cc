@@ -104,6 +104,12 @@ TEST(TensorMap, NamesTheBrokenRule) {
       {"element stride 0", [](TensorMap& m) { m.element_strides[1] = 0; }},
       {"element stride 9", [](TensorMap& m) { m.element_strides[1] = 9; }},
       {"interleave of rank 2", [](TensorMap& m) { m.interleave = Interleave::k16B; }},
+      {"interleave with a row of 8 bytes",
+       [](TensorMap& m) {
+         m = Im2col();
+         m.interleave = Interleave::k16B;
+         m.channels = 4;
+       }},
       {"NaN of integers",
        [](TensorMap& m) {
          m.type = TensorMapType::kU16;
@@ -140,6 +146,19 @@ TEST(TensorMap, Interleave32NeedsAlignment) {
   EXPECT_EQ(AlignmentOf(map), 32u);
   map.strides[0] = 144;
   EXPECT_NE(ProblemOf(map), "");
+}
+
+TEST(TensorMap, ZerosHaveTheLowestValues) {
+  const std::array<std::byte, kTensorMapBytes> zeros{};
+  EXPECT_FALSE(DecodeTensorMap(zeros));
+  const EncodedTensorMap tensor = FieldsOfTensorMap(zeros);
+  EXPECT_EQ(tensor.map.rank, 1);
+  EXPECT_EQ(tensor.map.dims[0], 1u);
+  EXPECT_EQ(tensor.map.element_strides[0], 1u);
+  EXPECT_FALSE(tensor.map.im2col);
+  std::string_view problem;
+  EXPECT_FALSE(DecodeTensorMap(EncodeTensorMap(tensor.map, 0), &problem));
+  EXPECT_NE(problem.find("multiple of 16 bytes"), problem.npos) << problem;
 }
 
 TEST(TensorMap, SurvivesRandomFields) {

@@ -63,7 +63,7 @@ std::string CompareBuffers(const std::vector<std::vector<std::byte>>& expected,
 }
 
 std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes) {
-  std::string text = ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k(";
+  std::string text = ".version 8.5\n.target sm_90a\n.address_size 64\n.visible .entry k(";
   for (size_t i = 0; i < buffers; ++i) text += fmt::format("{}.param .u64 b{}", i ? ", " : "", i);
   for (size_t i = 0; i < maps; ++i) text += fmt::format(", .param .align 64 .b8 m{}[128]", i);
   text += fmt::format(

@@ -218,7 +218,7 @@ std::vector<Form> TableForms(std::span<const std::string> keys, std::vector<std:
 }
 
 std::string FormModule(std::span<const Form> forms, size_t first) {
-  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  std::string text = ".version 8.4\n.target sm_90\n.address_size 64\n";
   for (const Form& form : forms) text += Kernel(form, first++);
   return text;
 }

@@ -221,6 +221,40 @@ void AddAccesses(List& list) {
   }
 }
 
+/// Registers of 128 bits.
+void AddWide(List& list) {
+  const std::string declare = ".reg .b128 %q, %r, %s2;\n.reg .b64 %l, %h;\n";
+  list.Add("mov.b128", {64, 64}, {64, 64},
+           declare +
+               "mov.b128 %q, {%a0, %a1};\nmov.b128 %r, %q;\nmov.b128 {%l, %h}, %r;\n"
+               "mov.b128 %q, {%h, %l};\nmov.b128 {%o0, %o1}, %q;\n");
+  for (const std::string space : {"global", "shared", "local", "generic"}) {
+    const std::string where = space == "generic" ? "" : "." + space;
+    std::string setup = declare, cell = "[%out]";
+    if (space != "global") {
+      setup += Window(space == "local" ? "local" : "shared", space == "generic");
+      cell = "[%s]";
+    }
+    list.Add(fmt::format("ld/st{}.b128", where), {}, {64, 64},
+             setup + fmt::format("ld.global.b128 %q, [%in];\nst{0}.b128 {1}, %q;\n"
+                                 "ld{0}.b128 %r, {1};\nst.global.b128 [%out], %r;\n",
+                                 where, cell))
+        .body_stores = 2;
+    if (space == "local") continue;
+    for (const std::string operation : {"exch", "cas", "cas other"}) {
+      const bool compares = operation != "exch";
+      list.Add(fmt::format("atom{}.{}.b128", where, operation), {64, 64, 64, 64}, {64, 64},
+               setup + fmt::format("mov.b128 %q, {{%a0, %a1}};\nst{0}.b128 {1}, %q;\n"
+                                   "mov.b128 %q, {{%a2, %a3}};\nmov.b128 %r, {{{2}, %a1}};\n"
+                                   "atom{0}.{3}.b128 %s2, {1}, {4}%q;\nld{0}.b128 %q, {1};\n"
+                                   "mov.b128 {{%o0, %o1}}, %s2;\nmov.b128 {{%l, %h}}, %q;\n"
+                                   "xor.b64 %o0, %o0, %h;\nxor.b64 %o1, %o1, %l;\n",
+                                   where, cell, operation == "cas other" ? "%a2" : "%a0",
+                                   compares ? "cas" : "exch", compares ? "%r, " : ""));
+    }
+  }
+}
+
 void AddWarps(List& list) {
   for (const char* mode : {"up", "down", "bfly", "idx"}) {
     list.Add(fmt::format("shfl.sync.{}.b32", mode), {32, 32, 32}, {32, 1},
@@ -273,6 +307,7 @@ std::vector<Form> ListedForms() {
   AddParts(list);
   AddAtomics(list);
   AddAccesses(list);
+  AddWide(list);
   AddWarps(list);
   AddFlow(list);
   return list.Take();

@@ -100,6 +100,7 @@ class Machine {
 
   // machine_tensor.cc
   bool ExecuteTensorCopy(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteTensorMap(Block& block, Thread& thread, const ptx::Instr& instr);
   bool LoadBox(Block& block, Thread& thread, const Box& box, uint64_t to);
   bool StoreBox(Block& block, Thread& thread, const ptx::Instr& instr, const Box& box,
                 uint64_t from);
@@ -111,6 +112,7 @@ class Machine {
   // machine_memory.cc
   bool ExecuteAccess(Block& block, Thread& thread, const Step& step);
   bool ExecuteAtomic(Block& block, Thread& thread, const Step& step);
+  bool ExecuteWide(Block& block, Thread& thread, const ptx::Instr& instr);
   std::optional<Place> Address(Block& block, Thread& thread, const ptx::Instr& instr,
                                const ptx::Operand& operand);
 

@@ -271,6 +271,7 @@ bool Machine::ExecuteFlow(Block& block, Thread& thread, const Instr& instr) {
 
 bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
+  if (step.type == Type::kB128) return ExecuteWide(block, thread, instr);
   switch (instr.op) {
     case Opcode::kLd:
     case Opcode::kSt:
@@ -304,6 +305,9 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
     case Opcode::kActivemask:
       thread.status = Status::kWarp;
       return false;
+    case Opcode::kMma:
+      thread.status = Status::kProduct;
+      return false;
     case Opcode::kWgmma:  // products end at once: only they wait for other threads
       if (!instr.Has(Modifier::kMmaAsync)) return true;
       thread.status = Status::kProduct;
@@ -317,6 +321,8 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
       return ExecuteMbarrier(block, thread, instr);
     case Opcode::kCp:
       return ExecuteCopy(block, thread, instr);
+    case Opcode::kTensormap:
+      return ExecuteTensorMap(block, thread, instr);
     case Opcode::kMapa:
     case Opcode::kGetctarank:
       return ExecuteRank(block, thread, instr);

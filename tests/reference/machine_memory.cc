@@ -1,5 +1,6 @@
 // Loads, stores and atomics of the reference interpreter.
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstring>
 
 #include "instruction.h"
@@ -125,6 +126,49 @@ bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Step& step) {
   if (is_async) {
     return CompleteBytes(block, thread, SharedAddress(block, thread, instr.operands[2]), size);
   }
+  return true;
+}
+
+/// mov, ld, st and atom of 128 bits.
+bool Machine::ExecuteWide(Block& block, Thread& thread, const Instr& instr) {
+  using Halves = std::array<uint64_t, 2>;
+  Frame& frame = thread.frame();
+  const auto read = [&](const Operand& operand) {
+    if (operand.kind == OperandKind::kVector) {
+      return Halves{Read(block, thread, operand.elements[0], 64),
+                    Read(block, thread, operand.elements[1], 64)};
+    }
+    return Halves{frame.registers[static_cast<size_t>(operand.reg)], frame.high[operand.reg]};
+  };
+  const auto write = [&](const Operand& operand, const Halves& value) {
+    if (operand.kind == OperandKind::kVector) {
+      for (size_t i = 0; i < 2; ++i) Write(thread, operand.elements[i], value[i], 64, false);
+    } else if (operand.kind == OperandKind::kRegister) {
+      frame.registers[static_cast<size_t>(operand.reg)] = value[0];
+      frame.high[operand.reg] = value[1];
+    }
+  };
+  if (instr.op == Opcode::kMov) {
+    write(instr.operands[0], read(instr.operands[1]));
+    return true;
+  }
+  const std::optional<Place> place =
+      Address(block, thread, instr, instr.operands[instr.op == Opcode::kSt ? 0 : 1]);
+  if (!place) return false;
+  std::byte* bytes = Bytes(block, thread, *place, sizeof(Halves), sizeof(Halves));
+  if (bytes == nullptr) return false;
+  Halves old;
+  std::memcpy(old.data(), bytes, sizeof old);
+  if (instr.op == Opcode::kLd) {
+    write(instr.operands[0], old);
+    return true;
+  }
+  const bool compares = instr.op == Opcode::kAtom && instr.Has(Modifier::kCas);
+  if (!compares || old == read(instr.operands[2])) {
+    const size_t stored = compares ? 3 : instr.op == Opcode::kAtom ? 2 : 1;
+    std::memcpy(bytes, read(instr.operands[stored]).data(), sizeof(Halves));
+  }
+  if (instr.op == Opcode::kAtom) write(instr.operands[0], old);
   return true;
 }
 

@@ -34,6 +34,7 @@ struct Machine::Frame {
   const Code* code = nullptr;
   size_t pc = 0;
   std::vector<uint64_t> registers;
+  std::map<int, uint64_t> high;                            // the upper halves of 128-bit registers
   std::map<std::string, uint64_t, std::less<>> variables;  // offsets in the thread's local memory
   bool carry = false;
   const ptx::Instr* call = nullptr;  // the caller's instruction, for returning the results

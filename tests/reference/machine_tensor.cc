@@ -1,9 +1,11 @@
 // Tensor copies (cp.async.bulk.tensor), one element at a time. PTX states what moves; that rows of
 // swizzled boxes have the pitch of the swizzle, the bits of the NaN that fills, the rounding to
-// TF32 (ties to even) and where stores end were measured on an H200.
+// TF32 (ties to even), where stores end and what interleaved maps mean were measured on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <span>
 
 #include "machine_state.h"
 #include "plan/tensor_map.h"
@@ -33,7 +35,8 @@ struct Machine::Box {
                           : map.swizzle == plan::Swizzle::k64B ? 64
                           : map.swizzle == plan::Swizzle::k32B ? 32
                                                                : 0;
-    const uint64_t pitch = span != 0 ? span : columns * element;
+    const bool is_padded = span != 0 && map.interleave == plan::Interleave::kNone;
+    const uint64_t pitch = is_padded ? span : columns * element;
     const uint64_t at = start + row * pitch + column * element;
     return span == 0 ? at : at ^ ((at >> 7) & (span / 16 - 1)) << 4;
   }
@@ -183,7 +186,8 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
   const TensorMap& map = decoded->map;
   const std::vector<Operand>& given = tensor.elements[0].elements;
   if (given.size() != static_cast<size_t>(map.rank)) return Fail(&thread, "the map's rank differs");
-  if (map.interleave != plan::Interleave::kNone || map.swizzle > plan::Swizzle::k128B ||
+  const bool is_interleaved = map.interleave != plan::Interleave::kNone;
+  if ((is_interleaved && map.im2col) || map.swizzle > plan::Swizzle::k128B ||
       plan::BitsOf(map.type) % 8 != 0 || shared % 128 != 0) {
     return Fail(&thread, "unknown form of a tensor copy");
   }
@@ -196,6 +200,13 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
   box.map = map;
   box.address = decoded->address;
   box.element = static_cast<uint64_t>(plan::BitsOf(map.type)) / 8;
+  if (is_interleaved) {  // dimension 0 counts slices; here, their elements
+    const uint64_t slice = (map.interleave == plan::Interleave::k16B ? 16 : 32) / box.element;
+    first[0] *= static_cast<int64_t>(slice);
+    box.map.dims[0] *= slice;
+    box.map.box[0] *= static_cast<uint32_t>(slice);
+    box.map.box[static_cast<size_t>(map.rank) - 2] = 1;
+  }
   if (first[0] * static_cast<int64_t>(box.element) % 16 != 0) {
     return Fail(&thread, "a first coordinate that is not at a multiple of 16 bytes");
   }
@@ -206,8 +217,8 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
       offsets[i + 1] = static_cast<int64_t>(Read(block, thread, list[i], 16));
     }
   }
-  box.rows = map.im2col ? PixelRows(map, first, offsets) : TileRows(map, first);
-  box.columns = map.im2col ? map.channels : map.box[0];
+  box.rows = map.im2col ? PixelRows(map, first, offsets) : TileRows(box.map, first);
+  box.columns = map.im2col ? map.channels : box.map.box[0];
   if (is_store) return StoreBox(block, thread, instr, box, shared);
   const uint64_t total = box.rows.size() * box.columns * box.element;
   const uint64_t barrier = SharedAddress(block, thread, instr.operands[2]);
@@ -223,6 +234,59 @@ bool Machine::ExecuteTensorCopy(Block& block, Thread& thread, const Instr& instr
       return false;
     }
   }
+  return true;
+}
+
+/// tensormap.replace of a field, and tensormap.cp_fenceproxy. Every thread of the warp does the
+/// latter's copy: the last one finds all that the others have replaced.
+bool Machine::ExecuteTensorMap(Block& block, Thread& thread, const Instr& instr) {
+  const auto bytes = [&](const Operand& operand, Modifier space) -> std::byte* {
+    Instr access;
+    if (space != Modifier::kUnknown) access.modifiers.Add(space);
+    const auto place = Address(block, thread, access, operand);
+    return place ? Bytes(block, thread, *place, plan::kTensorMapBytes, 64) : nullptr;
+  };
+  if (!instr.Has(Modifier::kReplace)) {
+    std::byte* to = bytes(instr.operands[0], Modifier::kGlobal);
+    const std::byte* from = bytes(instr.operands[1], Modifier::kShared);
+    if (to == nullptr || from == nullptr) return false;
+    std::memcpy(to, from, plan::kTensorMapBytes);
+    return true;
+  }
+  std::byte* at = bytes(instr.operands[0], instr.Has(Modifier::kGlobal)      ? Modifier::kGlobal
+                                           : instr.Has(Modifier::kSharedCta) ? Modifier::kShared
+                                                                             : Modifier::kUnknown);
+  if (at == nullptr) return false;
+  auto [map, address] = plan::FieldsOfTensorMap(
+      std::span<const std::byte, plan::kTensorMapBytes>(at, plan::kTensorMapBytes));
+  const size_t ordinal = instr.operands.size() == 3 ? instr.operands[1].bits : 0;
+  const uint64_t value = Read(block, thread, instr.operands.back(), 64);
+  constexpr int kTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12};  // as the driver counts
+  if (instr.Has(Modifier::kGlobalAddress)) {
+    address = value;
+  } else if (instr.Has(Modifier::kRank)) {
+    map.rank = static_cast<int>(value) + 1;
+  } else if (instr.Has(Modifier::kBoxDim)) {
+    map.box.at(ordinal) = static_cast<uint32_t>(value);
+  } else if (instr.Has(Modifier::kGlobalDim)) {
+    map.dims.at(ordinal) = value;
+  } else if (instr.Has(Modifier::kGlobalStride)) {
+    map.strides.at(ordinal) = value;
+  } else if (instr.Has(Modifier::kElementStride)) {
+    map.element_strides.at(ordinal) = static_cast<uint32_t>(value);
+  } else if (instr.Has(Modifier::kElemtype) && value < std::size(kTypes)) {
+    map.type = static_cast<TensorMapType>(kTypes[value]);
+  } else if (instr.Has(Modifier::kInterleaveLayout)) {
+    map.interleave = static_cast<plan::Interleave>(value);
+  } else if (instr.Has(Modifier::kSwizzleMode)) {
+    map.swizzle = static_cast<plan::Swizzle>(value);
+  } else if (instr.Has(Modifier::kFillMode)) {
+    map.fill = static_cast<plan::OobFill>(value);
+  } else {
+    return Fail(&thread, "unknown field of a tensor map");
+  }
+  const auto encoded = plan::EncodeTensorMap(map, address);
+  std::memcpy(at, encoded.data(), encoded.size());
   return true;
 }
 

@@ -169,6 +169,7 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
   if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
   if (kind == FaultKind::kReadOnly) code = "writes_input";
   if (kind == FaultKind::kForeign) code = "foreign_buffer";
+  if (kind == FaultKind::kFreed) code = "use_after_free";
   if (kind == FaultKind::kExited) code = "exited_block";
   records::Finding finding = Describe(warp, op, code, lane);
   const SharedPlace place = FindShared(*warp.block, address);
@@ -209,6 +210,9 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
       break;
     case FaultKind::kForeign:
       finding.message = access + " accesses a buffer that this launch has no pointer to.";
+      break;
+    case FaultKind::kFreed:
+      finding.message = access + " accesses memory that a thread has freed.";
       break;
     case FaultKind::kExited:
       finding.message = fmt::format(

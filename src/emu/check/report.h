@@ -20,6 +20,7 @@ enum class FaultKind : uint8_t {
   kMisaligned,
   kReadOnly,
   kForeign,
+  kFreed,   // of the heap of device code
   kExited,  // shared memory of a block of the cluster that has exited
 };
 /// "(1, 0, 2)"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emu/core/block_order.h"
+#include "emu/core/changed_maps.h"
 #include "emu/core/code.h"
 #include "emu/core/kernel.h"
 #include "emu/core/launch_request.h"
@@ -43,6 +44,7 @@ struct LaunchState {
   bool watching = false;             // global memory is checked for races
   bool in_order = false;             // blocks start in order, on one thread
   BlockOrder order;                  // happens-before order between blocks, if in_order
+  ChangedMaps changed_maps;          // full checks only
   uint64_t grid_workspace = 0;       // device address; 0 if the launch is not cooperative
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;      // a frame with constants and parameters filled in

@@ -60,7 +60,7 @@ constexpr uint32_t BitsOf(MatrixType type) {
 
 /// Elements of one operand: an upper bound for all shapes of PTX but those of wgmma, whose B is
 /// larger.
-inline constexpr uint32_t kMostProductElements = 1024;
+inline constexpr uint32_t kMostProductElements = 2048;
 
 /// d = a * b + c. The list contains the slots of a [m][k], b [n][k], c [m][n][…] and d [m][n][…].
 struct ProductShape {
@@ -87,6 +87,35 @@ struct ProductShape {
     shape.saturates = ((bits >> 28) & 1u) != 0;
     shape.is_and = ((bits >> 29) & 1u) != 0;
     return shape;
+  }
+};
+
+/// Expands a sparse A (mma.sp), whose zeros then count like others: times an infinity they give
+/// NaN, which a GPU does not compute. The list contains the slots of its 2 lines of `columns`
+/// blocks, and then those of the dense fragment, which has twice as many. Of every four units of a
+/// dense line, 4 bits of metadata name the two that A has.
+struct SparseShape {
+  uint32_t columns = 1;    // 1 or 2
+  uint32_t unit = 2;       // bytes: two elements of 4 bits, half an element of 32
+  bool is_paired = false;  // the two units are one element
+  bool is_ordered = false;
+  uint32_t selector = 0;  // which lanes of four hold the metadata
+
+  uint32_t Pack() const {
+    return columns | unit << 2 | uint32_t{is_paired} << 4 | uint32_t{is_ordered} << 5 |
+           selector << 6;
+  }
+  static SparseShape Unpack(uint32_t bits) {
+    return {bits & 3u, bits >> 2 & 3u, (bits >> 4 & 1u) != 0, (bits >> 5 & 1u) != 0, bits >> 6};
+  }
+  /// The number of valid selectors.
+  uint32_t selectors() const { return 4 / (columns * (unit == 2 ? 1 : 2)); }
+  /// The metadata of line `line` of the fragment for block `column` of A: 16 bits for each unit of
+  /// two bytes, or 32. `words`: of all lanes.
+  uint32_t MetadataOf(const uint32_t* words, uint32_t line, uint32_t column) const {
+    const uint32_t quad = line % 8 * 4, half = line / 8;
+    if (unit == 2) return words[quad + selector * columns + column] >> (16 * half) & 0xffffu;
+    return words[quad + selector * 2 + column * 2 + half];
   }
 };
 

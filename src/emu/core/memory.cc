@@ -78,6 +78,10 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   committed_ = std::exchange(other.committed_, 0);
   commits_ = std::exchange(other.commits_, 0);
   poison_ = other.poison_;
+  heap_next_ = other.heap_next_;
+  heap_end_ = other.heap_end_;
+  heap_used_ = other.heap_used_;
+  heap_taken_ = other.heap_taken_;
   allocations_ = std::move(other.allocations_);
   symbols_ = std::move(other.symbols_);
   watch_ = std::move(other.watch_);
@@ -150,12 +154,50 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
   TRY(Commit(first, zone_end));
   FillPattern(host_ + first, zone_end - first, poison_);
   next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
-  allocations_.push_back(
-      {base_ + begin, base_ + begin + bytes, buffer, read_only, true, std::move(name)});
+  allocations_.push_back({base_ + begin, base_ + begin + bytes, buffer, read_only, true,
+                          HeapUse::kNone, std::move(name)});
   if (watch_ && !read_only && bytes != 0) {
     TRY(watch_->Watch(base_ + begin, base_ + begin + bytes));
   }
   return base_ + begin;
+}
+
+Result<uint64_t> GlobalMemory::AllocateOnHeap(uint64_t bytes) {
+  constexpr uint64_t kUnit = 16, kGap = 64, kChunk = 2 * kHeapBytes, kMost = 64 * kHeapBytes;
+  const uint64_t taken = RoundUp<uint64_t>(std::min(bytes, kHeapBytes + 1), kUnit);
+  if (bytes == 0 || taken > kHeapBytes - heap_used_) return 0;
+  if (heap_end_ - heap_next_ < taken + kGap) {
+    if (heap_taken_ + kChunk > kMost) {
+      return Fail(
+          ErrorCode::kUnsupported,
+          fmt::format("kernels that allocate more than {} MB with malloc, one after the other",
+                      kMost >> 20),
+          "allocate less, or pass workspace to the kernel");
+    }
+    TRY_ASSIGN(heap_next_, Allocate(kChunk, -1, false, "the heap"));
+    heap_end_ = heap_next_ + kChunk;
+    heap_taken_ += kChunk;
+    allocations_.pop_back();
+  }
+  const uint64_t begin = heap_next_;
+  heap_next_ += taken + kGap;
+  heap_used_ += taken;
+  const auto after = std::upper_bound(allocations_.begin(), allocations_.end(), begin,
+                                      [](uint64_t a, const Allocation& x) { return a < x.begin; });
+  allocations_.insert(after, {begin, begin + bytes, -1, false, true, HeapUse::kLive,
+                              fmt::format("malloc({})", bytes)});
+  return begin;
+}
+
+bool GlobalMemory::FreeOnHeap(uint64_t address) {
+  auto* allocation = const_cast<Allocation*>(Find(address));
+  if (allocation == nullptr || allocation->begin != address || allocation->heap != HeapUse::kLive) {
+    return false;
+  }
+  allocation->heap = HeapUse::kFreed;
+  allocation->reachable = false;
+  heap_used_ -= RoundUp<uint64_t>(allocation->end - allocation->begin, 16);
+  return true;
 }
 
 void GlobalMemory::BindSymbol(std::string name, uint64_t address) {
@@ -194,6 +236,7 @@ void GlobalMemory::Reset() {
     committed_ = commits_ = 0;
   }
   next_ = 0;
+  heap_next_ = heap_end_ = heap_used_ = heap_taken_ = 0;
   allocations_.clear();
   symbols_.clear();
 }

@@ -44,6 +44,11 @@ inline constexpr uint64_t kHighestAddress = 0x0000'7a00'0000'0000u;
 inline constexpr uint64_t kReservedBytes = uint64_t{1} << 39;
 inline constexpr uint64_t kRedZone = 4096;
 inline constexpr uint64_t kBufferAlignment = 512;
+/// The size of CUDA's heap, unless the host changes it.
+inline constexpr uint64_t kHeapBytes = uint64_t{8} << 20;
+
+/// Whether memory is from the kernels' own heap (malloc in device code).
+enum class HeapUse : uint8_t { kNone, kLive, kFreed };
 
 /// A buffer or variable that kernels may touch: device addresses [begin, end).
 struct Allocation {
@@ -51,7 +56,8 @@ struct Allocation {
   int buffer = -1;         // index in Plan::buffers; -1: a module variable the plan does not name
   bool read_only = false;  // an input (belongs to the caller), or a constant
   bool reachable = true;   // some launch has a pointer to it
-  std::string name;        // for messages: "argument 1", "temporary 2", "symbol kTable"
+  HeapUse heap = HeapUse::kNone;
+  std::string name;  // for messages: "argument 1", "temporary 2", "symbol kTable"
 };
 
 /// Allocation is not thread-safe. Any number of threads may read and translate addresses.
@@ -69,6 +75,12 @@ class GlobalMemory {
   /// Places `bytes` bytes after the last allocation and poisons them. Fails if the machine does not
   /// have enough memory. Kernels may not write to `read_only` memory.
   Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only, std::string name);
+  /// malloc in device code: the address of `bytes` bytes of the heap; 0 if it has too few left, or
+  /// if `bytes` is 0. Freed memory is not used again, so that every use of it is found. Fails if
+  /// that needs too much memory.
+  Result<uint64_t> AllocateOnHeap(uint64_t bytes);
+  /// free in device code. Returns false if no live part of the heap begins at `address`.
+  bool FreeOnHeap(uint64_t address);
   /// Sets whether kernels may access the allocation that contains `address`.
   void SetReachable(uint64_t address, bool reachable);
 
@@ -127,6 +139,9 @@ class GlobalMemory {
   uint64_t committed_ = 0;  // bytes made accessible since the last trim
   uint64_t commits_ = 0;    // how often memory was made accessible since then
   uint32_t poison_ = 0;
+  uint64_t heap_next_ = 0, heap_end_ = 0;  // device addresses of the part that nothing has used
+  uint64_t heap_used_ = 0;                 // bytes of live parts
+  uint64_t heap_taken_ = 0;                // bytes of all parts, gaps included
   std::vector<Allocation> allocations_;
   std::vector<Symbol> symbols_;  // sorted by name
   std::unique_ptr<WriteWatch> watch_;

@@ -24,16 +24,17 @@ struct MatrixDescriptor {
         base_offset(static_cast<uint32_t>(bits >> 49 & 7)),
         swizzle(16u << (4 - (bits >> 62)) % 4) {}
 
-  /// No byte of the first `lines` lines (a multiple of 8) is at this address or after it.
-  uint32_t EndOf(uint32_t lines, bool transposed) const {
+  /// No byte of the first `lines` lines (a multiple of 8) of `depth` pieces is at this address or
+  /// after it.
+  uint32_t EndOf(uint32_t lines, bool transposed, uint32_t depth) const {
     const uint32_t groups = (lines - 1) / 8;
     uint32_t last = 0;
     if (swizzle == 16) {
-      last = groups * stride + 7 * 16 + leading + 15;
+      last = groups * stride + 7 * 16 + (depth - 1) * leading + 15;
     } else if (transposed) {
-      last = (lines - 1) / (swizzle / 2) * leading + stride + 8 * swizzle - 1;
+      last = (lines - 1) / (swizzle / 2) * leading + (depth - 1) * stride + 8 * swizzle - 1;
     } else {
-      last = groups * stride + 7 * swizzle + 31;
+      last = groups * stride + 7 * swizzle + 16 * depth - 1;
     }
     // Swizzling stays within 128 bytes.
     return ((start + last) | 127) + 1;
@@ -68,27 +69,32 @@ struct MatrixDescriptor {
 struct WarpgroupShape {
   uint32_t columns = 1;  // in blocks of 8
   bool transposes_a = false, transposes_b = false;
+  bool is_sparse = false;
 
+  /// The pieces of 16 bytes in a line of B.
+  uint32_t depth_of_b() const { return is_sparse ? 4 : 2; }
   uint32_t Pack() const {
-    return columns | uint32_t{transposes_a} << 8 | uint32_t{transposes_b} << 9;
+    return columns | uint32_t{transposes_a} << 8 | uint32_t{transposes_b} << 9 |
+           uint32_t{is_sparse} << 10;
   }
   static WarpgroupShape Unpack(uint32_t bits) {
-    return {bits & 255u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0};
+    return {bits & 255u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0, (bits >> 10 & 1u) != 0};
   }
 };
 
 /// Calls f(offsets, active) for the pieces of 16 bytes of lines [first, first + count) of a matrix,
-/// at most 32 at a time, until it returns false. Both numbers are multiples of 8.
+/// at most 32 at a time, until it returns false. Both numbers are multiples of 8. A line has
+/// `depth` pieces along k. A transposed matrix has 8 lines in a piece, and 8 * depth columns.
 template <class F>
 bool ForEachPiece(const MatrixDescriptor& matrix, uint32_t first, uint32_t count, bool transposed,
-                  F f) {
+                  uint32_t depth, F f) {
   uint32_t offsets[32];
-  for (uint32_t done = 0; done < 2 * count;) {
+  for (uint32_t done = 0; done < depth * count;) {
     const uint32_t begin = done;
-    for (; done < 2 * count && done < begin + 32; ++done) {
-      // A line has two pieces along k. A transposed matrix has 8 lines in a piece, and 16 columns.
-      offsets[done - begin] = transposed ? matrix.OfColumns(first + done / 16 * 8, done % 16)
-                                         : matrix.OfLines(first + done / 2, done % 2 * 16);
+    for (; done < depth * count && done < begin + 32; ++done) {
+      offsets[done - begin] =
+          transposed ? matrix.OfColumns(first + done / (8 * depth) * 8, done % (8 * depth))
+                     : matrix.OfLines(first + done / depth, done % depth * 16);
     }
     for (uint32_t i = done - begin; i < 32; ++i) offsets[i] = offsets[0];
     const uint32_t active = done - begin == 32 ? 0xffffffffu : (1u << (done - begin)) - 1;
@@ -98,18 +104,20 @@ bool ForEachPiece(const MatrixDescriptor& matrix, uint32_t first, uint32_t count
 }
 
 /// Which blocks of a matrix in shared memory "@wgmma.read" reads: `lines` blocks of 8 lines from
-/// block `first`, each with two blocks along k. The op's list has a slot for each.
+/// block `first`, each with `depth` blocks along k. The op's list has a slot for each.
 struct WarpgroupRead {
   uint32_t lines = 1;       // at most 4
   uint32_t first = 0;       // at most 31
   bool of_left = false;     // A: counts from the warp's own 16 rows
   bool transposed = false;  // only for elements of 16 bits
+  uint32_t depth = 2;       // or 4: B of a sparse product
 
   uint32_t Pack() const {
-    return lines | first << 3 | uint32_t{of_left} << 8 | uint32_t{transposed} << 9;
+    return lines | first << 3 | uint32_t{of_left} << 8 | uint32_t{transposed} << 9 | depth << 10;
   }
   static WarpgroupRead Unpack(uint32_t bits) {
-    return {bits & 7u, bits >> 3 & 31u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0};
+    return {bits & 7u, bits >> 3 & 31u, (bits >> 8 & 1u) != 0, (bits >> 9 & 1u) != 0,
+            bits >> 10 & 7u};
   }
 };
 

@@ -106,7 +106,21 @@ bool Decoder::EmitReturn() {
   return true;
 }
 
-/// printf and assertfail: the operands are the variables that hold the parameters.
+static Micro RuntimeFunction(Opcode op) {
+  switch (op) {
+    case Opcode::kPrintf:
+      return Micro::kPrintf;
+    case Opcode::kMalloc:
+      return Micro::kMalloc;
+    case Opcode::kFree:
+      return Micro::kFree;
+    default:
+      return Micro::kAssertFail;
+  }
+}
+
+/// Functions of CUDA's runtime: the operands are the variables that hold the parameters. Launches
+/// with a heap run on one thread, because allocation is not thread-safe.
 bool Decoder::EmitReport(const Instr& instr) {
   std::vector<int> list;
   for (const Operand& operand : instr.operands) {
@@ -117,7 +131,8 @@ bool Decoder::EmitReport(const Instr& instr) {
     list.push_back(-1 - static_cast<int>(place->second.offset));
   }
   const int pointer = CurrentFrame() > 0 ? stack_pointer_ : SharedConstant(SlotKind::kWord, 0);
-  Op& op = Emit(instr.op == Opcode::kPrintf ? Micro::kPrintf : Micro::kAssertFail);
+  if (instr.op == Opcode::kMalloc || instr.op == Opcode::kFree) kernel_->has_global_atomics = true;
+  Op& op = Emit(RuntimeFunction(instr.op));
   op.src[0] = pointer;
   SetList(list);
   return !failed_;

@@ -15,6 +15,7 @@
 #include "emu/core/source_line.h"
 #include "emu/decode/chains.h"
 #include "emu/decode/shared_fusion.h"
+#include "emu/decode/wide_registers.h"
 #include "emu/isa/instruction_class.h"
 #include "emu/isa/instructions.h"
 #include "emu/isa/register_use.h"
@@ -192,6 +193,8 @@ bool Decoder::EmitRow(const Instr& instr) {
       return EmitMatrixMove(instr);
     case Decode::kAsync:
       return EmitAsync(instr);
+    case Decode::kTensorMap:
+      return EmitTensorMap(instr);
     case Decode::kMemoryBarrier:
       return EmitMemoryBarrier(instr);
     case Decode::kCallOutOfLine:
@@ -412,6 +415,11 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
         {instr.Mnemonic(), instr.op, bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back())});
   }
   NumberLines();
+  if (!inlined_.functions.empty() && HasWideRegisters(function_)) {
+    Fail("128-bit registers beside calls out of line");
+    return;
+  }
+  SplitWideRegisters(&function_);
   code_->shared_granule_shift = GranuleShift(function_, MemorySpace::kShared);
   size_t flushing = 0, keeping = 0;
   for (const Instr& instr : function_.body) {

@@ -125,6 +125,7 @@ class Decoder {
   // forms.cc
   bool EmitTable(const ptx::Instr& instr, const Form& form);
   bool EmitMov(const ptx::Instr& instr);
+  bool EmitWideMov(const ptx::Instr& instr);
   bool EmitCvta(const ptx::Instr& instr);
   bool EmitSetp(const ptx::Instr& instr);
   bool EmitSet(const ptx::Instr& instr);
@@ -137,6 +138,7 @@ class Decoder {
   bool EmitAccess(const ptx::Instr& instr);
   bool EmitParameterLoad(const ptx::Instr& instr, ptx::Type type);
   bool EmitAtomic(const ptx::Instr& instr);
+  bool EmitWideAtomic(const ptx::Instr& instr);
   int AddressSlot(const ptx::Operand& operand, MemorySpace space, int64_t* displacement);
   bool SpaceOf(const ptx::Instr& instr, const ptx::Operand& address, MemorySpace* space);
 
@@ -154,6 +156,9 @@ class Decoder {
   bool BeginMatrix(const ptx::Instr& instr);
   bool EmitMatrixMove(const ptx::Instr& instr);
   bool EmitProduct(const ptx::Instr& instr);
+  std::vector<int> ExpandSparse(const ptx::Instr& instr, const ProductShape& product,
+                                const std::vector<int>& sparse, const ptx::Operand& metadata,
+                                const ptx::Operand& selector);
   bool EmitFragment(const ptx::Instr& instr);
   bool EmitMatrixRows(const ptx::Instr& instr);
   std::vector<int> FragmentSlots(const std::vector<ptx::Operand>& registers,
@@ -206,6 +211,11 @@ class Decoder {
   bool EmitBulkCopy(const ptx::Instr& instr);
   bool EmitStoreAsync(const ptx::Instr& instr);
   int SumSlot(const ptx::Operand& address, MemorySpace space);
+
+  // tensor_map.cc
+  bool EmitTensorMap(const ptx::Instr& instr);
+  bool EmitMapReplace(const ptx::Instr& instr);
+  bool EmitMapFence(const ptx::Instr& instr);
 
   const ptx::Module& module_;
   const HandlerTable& handlers_;

@@ -70,6 +70,9 @@ bool Decoder::EmitFence(const Instr& instr) {
   if (!is_of_proxies) {
     Emit(Micro::kFence).aux = instr.Has(Modifier::kCta) ? 0 : 1;
   }
+  if (instr.modifiers.HasAny({Modifier::kTensormapGeneric, Modifier::kProxyTensormapGeneric})) {
+    return EmitMapFence(instr);
+  }
   if (instr.modifiers.HasAny({Modifier::kAsync, Modifier::kAsyncGeneric, Modifier::kProxyAsync,
                               Modifier::kProxyAsyncGeneric, Modifier::kMbarrierInit})) {
     Emit(Micro::kProxyFence);

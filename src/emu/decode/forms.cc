@@ -154,10 +154,23 @@ bool Decoder::EmitPacked(const Operand& dst, const Operand& src, Type type) {
   return !failed_;
 }
 
+/// mov.b128: 128-bit registers and their halves are vectors of two (wide_registers.h).
+bool Decoder::EmitWideMov(const Instr& instr) {
+  const std::vector<Operand>& to = instr.operands[0].elements;
+  const std::vector<Operand>& from = instr.operands[1].elements;
+  if (to.size() != 2 || from.size() != 2) return Fail(instr.Mnemonic() + " with these operands");
+  for (size_t i = 0; i < 2 && !failed_; ++i) {
+    if (to[i].kind == OperandKind::kSink) continue;
+    EmitCopyTo(to[i], Read(from[i], SlotKind::kDouble, Type::kB64), SlotKind::kDouble);
+  }
+  return !failed_;
+}
+
 bool Decoder::EmitMov(const Instr& instr) {
   if (instr.operands.size() != 2 || instr.Types().size() != 1) return Fail(instr.Mnemonic());
   const Operand& from = instr.operands[1];
   const Type type = instr.Types()[0];
+  if (type == Type::kB128) return EmitWideMov(instr);
   if (from.kind == OperandKind::kVector || instr.operands[0].kind == OperandKind::kVector) {
     return EmitPacked(instr.operands[0], from, type) || Fail(instr.Mnemonic() + " of a vector");
   }
@@ -171,7 +184,6 @@ bool Decoder::EmitMov(const Instr& instr) {
     Emit(Form(which, words)).dst = to;
     return true;
   }
-  if (type == Type::kB128) return Fail(instr.Mnemonic());
   return EmitTable(instr, Form(Opcode::kMov, {ptx::ModifierOf(type)})) || Fail(instr.Mnemonic());
 }
 

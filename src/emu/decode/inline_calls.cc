@@ -158,6 +158,8 @@ class Inliner {
     const bool defined = callee != nullptr && !callee->is_declaration;
     if (name == "__assertfail" && !defined) return Report(call, Opcode::kAssertFail, 5, 0);
     if (name == "vprintf" && !defined) return Report(call, Opcode::kPrintf, 2, 1);
+    if (name == "malloc" && !defined) return Report(call, Opcode::kMalloc, 1, 1);
+    if (name == "free" && !defined) return Report(call, Opcode::kFree, 1, 0);
     const auto called = std::find(called_.begin(), called_.end(), callee);
     if (defined && called != called_.end() && !IsInlinable(*callee)) {
       return CallOutOfLine(call, callee->returns, callee->params,
@@ -209,7 +211,7 @@ class Inliner {
     return !known->second;
   }
 
-  /// Emits printf or a failed assertion. The operands are the variables of the parameters, then of
+  /// Emits a function of CUDA's runtime: printf, a failed assertion, malloc, free. The operands are the variables of the parameters, then of
   /// the result.
   void Report(const Instr& call, Opcode op, size_t arguments, size_t results) {
     if (call.operands[2].elements.size() != arguments ||

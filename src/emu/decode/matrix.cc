@@ -125,9 +125,8 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
   for (const Type type : instr.Types()) {
     if (const std::optional<MatrixType> found = MatrixTypeOf(type)) types.push_back(*found);
   }
-  if (instr.modifiers.HasAny({Modifier::kSp, Modifier::kSpOrderedMetadata, Modifier::kBlockScale,
-                              Modifier::kKindF8f6f4, Modifier::kKindMxf8f6f4, Modifier::kKindMxf4,
-                              Modifier::kKindMxf4nvf4})) {
+  if (instr.modifiers.HasAny({Modifier::kBlockScale, Modifier::kKindF8f6f4, Modifier::kKindMxf8f6f4,
+                              Modifier::kKindMxf4, Modifier::kKindMxf4nvf4})) {
     return false;
   }
   if (!extent || (types.size() != 4 && types.size() != 2)) return false;
@@ -208,11 +207,45 @@ std::vector<int> Decoder::FragmentSlots(const std::vector<Operand>& registers,
   return slots;
 }
 
-/// mma and wmma.mma: d, a, b, c
+bool IsSparse(const Instr& instr) {
+  return instr.modifiers.HasAny({Modifier::kSp, Modifier::kSpOrderedMetadata});
+}
+
+/// Emits the expansion of a sparse A and returns the slots of the dense fragment; empty on failure.
+std::vector<int> Decoder::ExpandSparse(const Instr& instr, const ProductShape& product,
+                                       const std::vector<int>& sparse, const Operand& metadata,
+                                       const Operand& selector) {
+  SparseShape shape;
+  shape.columns = product.k / 2;
+  shape.unit = std::min(2u, std::max(1u, BitsOf(product.a) / 8));
+  shape.is_paired = BitsOf(product.a) == 32;
+  shape.is_ordered = instr.Has(Modifier::kSpOrderedMetadata);
+  shape.selector = static_cast<uint32_t>(selector.bits);
+  const bool fits = product.m == 2 && (product.k == 2 || product.k == 4) &&
+                    BitsOf(product.a) >= 4 && BitsOf(product.a) <= 32 &&
+                    sparse.size() == product.k && selector.kind == OperandKind::kImmediate &&
+                    selector.bits < shape.selectors();
+  if (!fits) return {};
+  const int words = Read(metadata, SlotKind::kWord, Type::kB32);
+  std::vector<int> dense(size_t{2} * product.k);
+  for (int& slot : dense) slot = Temporary(SlotKind::kWord);
+  std::vector<int> list = sparse;
+  list.insert(list.end(), dense.begin(), dense.end());
+  Op& op = Emit(Micro::kMmaExpand);
+  op.src[0] = words;
+  op.flops = shape.Pack();
+  SetList(list);
+  return dense;
+}
+
+/// mma and wmma.mma: d, a, b, c; mma.sp: d, a, b, c, metadata, selector
 bool Decoder::EmitProduct(const Instr& instr) {
   ProductShape shape;
   if (!BeginMatrix(instr)) return false;
-  if (instr.operands.size() != 4 || !DescribeProduct(instr, &shape)) return Fail(instr.Mnemonic());
+  const bool is_sparse = IsSparse(instr);
+  if (instr.operands.size() != (is_sparse ? 6u : 4u) || !DescribeProduct(instr, &shape)) {
+    return Fail(instr.Mnemonic());
+  }
   const Micro micro = ProductOp(shape);
   if (micro == Micro::kNone) return Fail(instr.Mnemonic());
   std::vector<int> list;
@@ -226,8 +259,15 @@ bool Decoder::EmitProduct(const Instr& instr) {
     const bool exact = sums || instr.op == Opcode::kMma;
     return !found.empty() && (!exact || registers.size() == found.size());
   };
-  if (!add(1, 'a', shape.m, shape.k, shape.a) || !add(2, 'b', shape.n, shape.k, shape.b) ||
-      !add(3, 'c', shape.m, shape.n, shape.c) || !add(0, 'd', shape.m, shape.n, shape.d)) {
+  if (!add(1, 'a', shape.m, is_sparse ? shape.k / 2 : shape.k, shape.a)) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  if (is_sparse) {
+    list = ExpandSparse(instr, shape, list, instr.operands[4], instr.operands[5]);
+    if (list.empty()) return Fail(instr.Mnemonic() + " with these operands");
+  }
+  if (!add(2, 'b', shape.n, shape.k, shape.b) || !add(3, 'c', shape.m, shape.n, shape.c) ||
+      !add(0, 'd', shape.m, shape.n, shape.d)) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
   Op& op = Emit(micro);

@@ -257,6 +257,47 @@ bool Decoder::EmitAccess(const Instr& instr) {
   return !failed_;
 }
 
+/// atom.{exch,cas}.b128 d, [a], b[, c]: 128-bit registers are vectors of two (wide_registers.h).
+bool Decoder::EmitWideAtomic(const Instr& instr) {
+  const bool compares = instr.Has(Modifier::kCas);
+  if (instr.op != Opcode::kAtom || compares == instr.Has(Modifier::kExch) ||
+      instr.operands.size() != (compares ? 4u : 3u)) {
+    return Fail(instr.Mnemonic());
+  }
+  AccessShape shape;
+  shape.element_bytes = 8;
+  shape.elements = 2;
+  shape.store = true;
+  if (!SpaceOf(instr, instr.operands[1], &shape.space)) return false;
+  shape.is_atomic = true;
+  shape.releases = instr.Has(Modifier::kRelease) || instr.Has(Modifier::kAcqRel);
+  shape.is_of_block = instr.Has(Modifier::kCta);
+  int64_t displacement = 0;
+  const int base = AddressSlot(instr.operands[1], shape.space, &displacement);
+  const bool discards = instr.operands[0].kind == OperandKind::kSink;
+  std::vector<int> list;  // of what is compared (or -1), stored and returned (or -1)
+  const auto add = [&](size_t operand, bool exists) {
+    const std::vector<Operand>& parts = instr.operands[operand].elements;
+    if (exists && parts.size() != 2) return Fail(instr.Mnemonic() + " with these operands");
+    for (size_t i = 0; i < 2; ++i) {
+      list.push_back(!exists        ? -1
+                     : operand == 0 ? Write(parts[i], SlotKind::kDouble)
+                                    : Read(parts[i], SlotKind::kDouble, Type::kB64));
+    }
+    return true;
+  };
+  if (!add(2, compares) || !add(compares ? 3 : 2, true) || !add(0, !discards)) return false;
+  if (displacement != static_cast<int32_t>(displacement)) return Fail(instr.Mnemonic());
+  Op& op = Emit(Micro::kWideAtomic);
+  op.src[0] = base;
+  op.target = static_cast<int32_t>(displacement);
+  op.aux = shape.Pack();
+  op.count = code_->hints++;
+  SetList(list);
+  (IsShared(shape.space) ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
+  return !failed_;
+}
+
 /// atom/red[.sem][.scope][.space].op[.level].type d, [a], b[, c]
 bool Decoder::EmitAtomic(const Instr& instr) {
   if (instr.Has(Modifier::kAsync)) return EmitStoreAsync(instr);
@@ -267,9 +308,8 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   const bool returns = instr.op == Opcode::kAtom;
   const size_t first = returns ? 1 : 0;
   const ptx::Types types = instr.Types();
-  if (types.empty() || instr.operands.size() < first + 2 || types.back() == Type::kB128) {
-    return Fail(instr.Mnemonic());
-  }
+  if (types.empty() || instr.operands.size() < first + 2) return Fail(instr.Mnemonic());
+  if (types.back() == Type::kB128) return EmitWideAtomic(instr);
   Form form(Opcode::kAtom, {});
   for (const Modifier modifier : instr.modifiers) {
     const bool operates =

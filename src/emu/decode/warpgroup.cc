@@ -124,13 +124,17 @@ void Decoder::EmitIssue(const Instr& instr, const WarpgroupShape& shape, int a, 
   SetList(list);
 }
 
-/// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype d, a, b, scale-d, …
-bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
+/// wgmma.mma_async[.sp].sync.aligned.shape.dtype.atype.btype d, a, b[, metadata, selector],
+/// scale-d, …
+bool Decoder::EmitWarpgroupProduct(const Instr& written) {
+  Instr instr = written;  // without the metadata
+  const bool is_sparse = IsSparse(written);
   const ptx::Types types = instr.Types();
   ProductShape shape;
-  if (types.size() != 3 || instr.operands.size() < 4 || instr.Has(Modifier::kSp)) {
+  if (types.size() != 3 || instr.operands.size() < (is_sparse ? 6u : 4u)) {
     return Fail(instr.Mnemonic());
   }
+  if (is_sparse) instr.operands.erase(instr.operands.begin() + 3, instr.operands.begin() + 5);
   const auto d = MatrixTypeOf(types[0]), a = MatrixTypeOf(types[1]), b = MatrixTypeOf(types[2]);
   if (!d || !a || !b || BitsOf(*a) != BitsOf(*b)) return Fail(instr.Mnemonic());
   shape.a = *a;
@@ -138,15 +142,16 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
   shape.c = shape.d = *d;
   shape.saturates = instr.Has(Modifier::kSatfinite);
   shape.is_and = true;  // of b1
-  shape.m = shape.k = 2;
+  shape.m = 2;
+  shape.k = is_sparse ? 4 : 2;
   const uint32_t bits = BitsOf(*a), columns = instr.shape.n / 8u;
   const Micro product = ProductOp(shape);
   const bool a_in_registers = instr.operands[1].kind == OperandKind::kVector;
   const Scales scales = ScalesOf(instr, *a, a_in_registers);
-  // k has 32 bytes: two blocks.
+  // k has 32 bytes: two blocks. A sparse A has as many, and stands for 64.
   if (!instr.Has(Modifier::kShape) || instr.shape.m != 64 || instr.shape.n % 8 != 0 ||
-      columns < 1 || columns > 32 || instr.shape.k * bits != 256 || product == Micro::kNone ||
-      product == Micro::kMmaDouble || !scales.is_known) {
+      columns < 1 || columns > 32 || instr.shape.k * bits != 128u * shape.k ||
+      product == Micro::kNone || product == Micro::kMmaDouble || !scales.is_known) {
     return Fail(instr.Mnemonic());
   }
   const uint32_t slots = SlotsOfAccumulator(*d);
@@ -159,15 +164,19 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
   }
   const int of_left = a_in_registers ? -1 : Read(instr.operands[1], SlotKind::kDouble, Type::kB64);
   const int descriptor = Read(instr.operands[2], SlotKind::kDouble, Type::kB64);
-  EmitIssue(instr, {columns, scales.transposes_a, scales.transposes_b}, of_left, descriptor);
+  EmitIssue(instr, {columns, scales.transposes_a, scales.transposes_b, is_sparse}, of_left,
+            descriptor);
   EmitClear(instr);
   std::vector<int> left = ReadLeft(instr, of_left, scales.transposes_a);
+  if (is_sparse && !left.empty()) {
+    left = ExpandSparse(written, shape, left, written.operands[3], written.operands[4]);
+  }
   if (left.empty()) return Fail(instr.Mnemonic() + " with these operands");
   if (scales.negates) left = Negated(left, *a);
   const uint32_t most = product == Micro::kMmaFloat ? columns : 4;  // columns of one op
   for (uint32_t first = 0; first < columns; first += most) {
     shape.n = std::min(most, columns - first);
-    std::vector<int> right(size_t{2} * shape.n);
+    std::vector<int> right(size_t{shape.k} * shape.n);
     auto used = temporaries_used_[SlotKind::kWord];
     for (int& slot : right) slot = Temporary(SlotKind::kWord);
     for (uint32_t line = 0; line < shape.n; line += 4) {
@@ -175,8 +184,9 @@ bool Decoder::EmitWarpgroupProduct(const Instr& instr) {
       read.lines = std::min(4u, shape.n - line);
       read.first = first + line;
       read.transposed = scales.transposes_b;
-      const auto begin = right.begin() + 2 * line;
-      EmitRead(descriptor, read, {begin, begin + 2 * read.lines});
+      read.depth = shape.k;
+      const auto begin = right.begin() + shape.k * line;
+      EmitRead(descriptor, read, {begin, begin + shape.k * read.lines});
     }
     const auto begin = sums.begin() + std::ptrdiff_t{2} * slots * first;
     const std::vector<Operand> part(begin, begin + std::ptrdiff_t{2} * slots * shape.n);

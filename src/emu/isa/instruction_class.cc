@@ -111,6 +111,7 @@ uint32_t TensorOperations(const Instr& instr) {
   const auto part = [](uint16_t extent) { return uint64_t{std::min<uint16_t>(extent, 1024)}; };
   uint64_t operations = 2 * part(instr.shape.m) * part(instr.shape.n) * part(instr.shape.k);
   if (instr.op == ptx::Opcode::kWgmma) operations /= 4;  // by each of four warps
+  if (instr.modifiers.HasAny({Modifier::kSp, Modifier::kSpOrderedMetadata})) operations /= 2;
   if (instr.Has(Modifier::kTF32)) operations *= 2;
   if (instr.Has(Modifier::kF64)) operations *= 16;
   if (instr.modifiers.HasAny({Modifier::kS8, Modifier::kU8, Modifier::kE4M3, Modifier::kE5M2})) {

@@ -85,6 +85,7 @@ enum class Decode : uint8_t {
   kMatrixMove,
   kWarpgroup,
   kAsync,
+  kTensorMap,
   kMemoryBarrier,
   kCallOutOfLine,
   kReport,
@@ -141,6 +142,7 @@ enum class ShadowRule : uint8_t {
   kRows,
   kFragment,
   kTranspose,
+  kExpand,
   kWarpgroupRead,
   kWarpgroupClear,
   // Products of matrices.

@@ -110,7 +110,9 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
       if (allocation == nullptr || bytes > allocation->end - address) {
         return fault(FaultKind::kOutOfBounds);
       }
-      if (!allocation->reachable) return fault(FaultKind::kForeign);
+      if (!allocation->reachable) {
+        return fault(allocation->heap == HeapUse::kFreed ? FaultKind::kFreed : FaultKind::kForeign);
+      }
       if (!FindAllocation(warp, address, store, hint)) return fault(FaultKind::kReadOnly);
     }
     if (address % bytes != 0) return fault(FaultKind::kMisaligned);

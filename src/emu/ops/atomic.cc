@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "emu/core/code.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/lane_addresses.h"
+#include "emu/core/matrix.h"
 #include "emu/core/op.h"
 #include "emu/core/spaces.h"
 #include "emu/core/warp.h"
@@ -68,6 +70,41 @@ const Op* Atomic(Warp& warp, const Op* op) {
       std::memcpy(&cell, &old, sizeof old);
       At<Cell>(warp, op->dst)[lane] = cell;
     }
+  }
+  return op + 1;
+}
+
+/// atom.b128. src[0]: address; target: displacement; the list has the slots of what is compared,
+/// stored and returned, two for each; -1: there is none.
+const Op* WideAtomic(Warp& warp, const Op* op) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  constexpr uint32_t kBytes = 16;
+  LaneAddresses lanes;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const uint64_t address = LaneAddress(warp, op, shape.space, lane, op->target);
+    if (!AddAddress(warp, op, shape.space, lane, address, kBytes, true, lanes)) return nullptr;
+  }
+  AccessKind kind = KindOf(shape);
+  kind.plain = false;
+  if (!ObserveAddresses(warp, op, kind, kBytes, lanes)) return nullptr;
+  if (warp.counting) CountAtomic(warp, op, lanes);
+  using Wide = std::array<uint64_t, 2>;
+  const int32_t* list = ListOf(warp, op);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    std::byte* host = lanes.host[lane];
+    if (host == nullptr) {
+      return Fault(warp, op, "illegal_instruction", "An atomic operation on local memory.", lane);
+    }
+    const auto read = [&](const int32_t* slots) {
+      return Wide{At<const uint64_t>(warp, slots[0])[lane],
+                  At<const uint64_t>(warp, slots[1])[lane]};
+    };
+    Wide old;
+    std::memcpy(old.data(), host, kBytes);
+    if (list[0] < 0 || old == read(list)) std::memcpy(host, read(list + 2).data(), kBytes);
+    for (size_t i = 0; i < 2 && list[4] >= 0; ++i) At<uint64_t>(warp, list[4 + i])[lane] = old[i];
   }
   return op + 1;
 }
@@ -206,6 +243,9 @@ void RegisterAtomic(HandlerTable& table) {
   Entry access;
   access.full = access.masked = &AccessSlowly;
   table.Add("@access", access);
+  Entry wide;
+  wide.full = wide.masked = &WideAtomic;
+  table.Add("@atom.b128", wide);
 }
 
 }  // namespace cupel::emu

@@ -8,6 +8,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "emu/check/report.h"
@@ -26,6 +27,7 @@
 #include "emu/cost/counters.h"
 #include "emu/ops/access.h"
 #include "emu/ops/handlers.h"
+#include "emu/ops/tensor_map.h"
 #include "emu/sync/async.h"
 #include "emu/sync/tensor_box.h"
 
@@ -96,18 +98,28 @@ bool AddBytes(Warp& warp, const Op* op, int lane, const BulkShape& shape, BulkCo
 
 /// The tensor map that a lane names; nothing after an error.
 std::optional<plan::EncodedTensorMap> MapOf(Warp& warp, const Op* op, int lane, uint64_t address) {
-  std::array<std::byte, plan::kTensorMapBytes> bytes;
-  constexpr uint32_t kHalf = plan::kTensorMapBytes / 2;  // its alignment, too
-  for (uint32_t part = 0; part < 2; ++part) {
-    const std::byte* host = ResolveLane(warp, op, MemorySpace::kGeneric, lane,
-                                        address + uint64_t{kHalf} * part, kHalf, false);
-    if (host == nullptr) return std::nullopt;
-    std::copy_n(host, kHalf, bytes.begin() + kHalf * part);
+  const std::byte* bytes = MapBytes(warp, op, MemorySpace::kGeneric, lane, address, false);
+  if (bytes == nullptr) return std::nullopt;
+  if (warp.checking && warp.worker->launch->changed_maps.IsHidden(address)) {
+    Fault(warp, op, "missing_proxy_fence",
+          "This copy may use an old version of its tensor map, which the kernel has changed: after "
+          "the change, a release and then a fence.proxy.tensormap::generic.acquire of the map are "
+          "missing.",
+          lane);
+    return std::nullopt;
   }
-  std::optional<plan::EncodedTensorMap> map = plan::DecodeTensorMap(bytes);
+  std::string_view problem;
+  std::optional<plan::EncodedTensorMap> map =
+      plan::DecodeTensorMap({bytes, plan::kTensorMapBytes}, &problem);
   if (!map) {
     Fault(warp, op, "illegal_instruction",
-          "The memory that a tensor copy takes for a tensor map holds none.", lane);
+          fmt::format("A tensor copy uses an invalid tensor map: {}.", problem), lane);
+    return std::nullopt;
+  }
+  if (const uint32_t alignment = plan::AlignmentOf(map->map); map->address % alignment != 0) {
+    MemoryFault(warp, op, FaultKind::kMisaligned, MemorySpace::kGlobal, lane, map->address,
+                alignment, false);
+    return std::nullopt;
   }
   return map;
 }

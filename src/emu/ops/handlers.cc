@@ -40,8 +40,10 @@ const HandlerTable& Handlers(int limit) {
       RegisterAsync(table);
       RegisterMemoryBarriers(table);
       RegisterBulkCopies(table);
+      RegisterTensorMaps(table);
       RegisterCalls(table);
       RegisterPrint(table);
+      RegisterHeap(table);
       RegisterRare(table);
       RegisterRareWarp(table);
     }

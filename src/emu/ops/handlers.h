@@ -25,8 +25,10 @@ void RegisterWarpgroups(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
 void RegisterMemoryBarriers(HandlerTable& table);
 void RegisterBulkCopies(HandlerTable& table);
+void RegisterTensorMaps(HandlerTable& table);
 void RegisterCalls(HandlerTable& table);
 void RegisterPrint(HandlerTable& table);
+void RegisterHeap(HandlerTable& table);
 void RegisterRare(HandlerTable& table);
 void RegisterRareWarp(HandlerTable& table);
 

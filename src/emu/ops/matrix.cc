@@ -111,6 +111,48 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   return op + 1;
 }
 
+/// src[0]: metadata; flops: a SparseShape.
+const Op* ExpandSparse(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  constexpr uint32_t kLine = 16;  // bytes of a line in a block
+  const SparseShape shape = SparseShape::Unpack(op->flops);
+  const auto* words = At<const uint32_t>(warp, op->src[0]);
+  const int32_t* sparse = ListOf(warp, op);
+  const int32_t* dense = sparse + 2 * shape.columns;
+  for (uint32_t block = 0; block < 2 * shape.columns; ++block) {
+    for (uint32_t line = 0; line < 8; ++line) {
+      const std::byte* from = warp.frame + sparse[block] + line * kLine;
+      const uint32_t metadata =
+          shape.MetadataOf(words, block / shape.columns * 8 + line, block % shape.columns);
+      std::array<std::byte, 2 * kLine> expanded{};
+      const std::array<std::byte, kLine> none{};
+      for (uint32_t at = 0; at < kLine; at += 2 * shape.unit) {
+        const uint32_t pair = metadata >> (2 * at / shape.unit) & 15u;
+        const uint32_t first = pair & 3u, second = pair >> 2;
+        const bool is_valid = shape.is_paired
+                                  ? pair == 4 || pair == 14
+                                  : first < second || (first > second && !shape.is_ordered);
+        if (!is_valid && std::memcmp(from + at, none.data(), 2 * shape.unit) != 0) {
+          return Fault(
+              warp, op, "invalid_metadata",
+              "The metadata of a sparse matrix has a pair of indices that PTX leaves "
+              "undefined: they must be different and in ascending order (for tf32 0 and 1, "
+              "or 2 and 3).",
+              static_cast<int>(line * 4));
+        }
+        std::byte* to = expanded.data() + 2 * at;
+        std::memcpy(to + first * shape.unit, from + at, shape.unit);
+        std::memcpy(to + second * shape.unit, from + at + shape.unit, shape.unit);
+      }
+      for (uint32_t half = 0; half < 2; ++half) {
+        std::memcpy(warp.frame + dense[2 * block + half] + line * kLine,
+                    expanded.data() + half * kLine, kLine);
+      }
+    }
+  }
+  return op + 1;
+}
+
 const Op* MoveMatrix(Warp& warp, const Op* op) {
   if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
   Square square;
@@ -239,6 +281,7 @@ void RegisterMatrixMoves(HandlerTable& table) {
     table.Add(key, entry);
   };
   add("@matrixrows", &MatrixRows);
+  add("@mma.expand", &ExpandSparse);
   add("@fragment", &AccessFragment);
   Entry move;
   move.full = move.masked = &MoveMatrix;

@@ -27,11 +27,13 @@ constexpr std::string_view kListEnd = "<!-- end of instructions -->\n";
 std::string_view NoteOn(Decode decode) {
   switch (decode) {
     case Decode::kAccess:
-      return "8 to 64 bits; vectors of 2, 4 and 8; all spaces, caches, orders and scopes; st.async";
+      return "8 to 128 bits; vectors of 2, 4 and 8; all spaces, caches, orders and scopes; "
+             "st.async";
     case Decode::kAtomic:
-      return "vectors of 2, 4 and 8; all orders and scopes; red.async";
+      return "vectors of 2, 4 and 8; atom.exch and atom.cas of b128; all orders and scopes; "
+             "red.async";
     case Decode::kMov:
-      return "also packs and unpacks vectors";
+      return "also packs and unpacks vectors, and b128";
     case Decode::kCvta:
       return "all spaces";
     case Decode::kCarry:
@@ -41,22 +43,25 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kBarrier:
       return "blocks, warps, clusters";
     case Decode::kFence:
-      return "orders accesses for the race checks, also those of the asynchronous proxy";
+      return "orders accesses for the race checks, also those of the asynchronous and the "
+             "tensormap "
+             "proxy";
     case Decode::kHint:
     case Decode::kPolicy:
       return "no effect";
     case Decode::kProduct:
-      return "f16, bf16, tf32, f64, e4m3, e5m2, 8-bit, 4-bit and 1-bit integers; dense";
+      return "f16, bf16, tf32, f64, e4m3, e5m2, 8-bit, 4-bit and 1-bit integers; dense and sparse";
     case Decode::kFragment:
-      return "as mma";
+      return "as mma, dense";
     case Decode::kWarpgroup:
-      return "sm_90a: dense, all shapes, types, layouts and swizzles";
+      return "sm_90a: dense and sparse, all shapes, types, layouts and swizzles";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:
       return "cp.async; bulk and tensor copies: tile and im2col, reductions, multicast, all "
-             "swizzles "
-             "but those of larger atoms, no interleaved layouts";
+             "swizzles but those of larger atoms, interleaved tiles";
+    case Decode::kTensorMap:
+      return "replace, cp_fenceproxy";
     case Decode::kMemoryBarrier:
       return "also in the shared memory of other blocks of the cluster";
     case Decode::kIndexedBranch:
@@ -93,7 +98,8 @@ std::string Listing() {
       names += fmt::format("{}{}", names.empty() ? "" : " ", ptx::Name(type));
     }
     const std::string_view note =
-        opcode == Opcode::kCall ? "inlined; recursion and pointers out of line" : NoteOn(decode);
+        opcode == Opcode::kCall ? "inlined; recursion and pointers out of line; malloc and free"
+                                : NoteOn(decode);
     table += fmt::format("| `{}` | {} | {} |\n", ptx::Name(opcode), names, note);
   }
   return table + "\nKnown and unsupported: " + missing + ".\n";

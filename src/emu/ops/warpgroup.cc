@@ -33,19 +33,20 @@ template <class F>
 bool ForEachOperandPiece(const WarpgroupProduct& product, F f) {
   const WarpgroupShape shape = WarpgroupShape::Unpack(product.op->flops);
   if (product.op->src[0] >= 0 && !ForEachPiece(MatrixDescriptor(product.a), product.warp % 4 * 16,
-                                               16, shape.transposes_a, f)) {
+                                               16, shape.transposes_a, 2, f)) {
     return false;
   }
-  return ForEachPiece(MatrixDescriptor(product.b), 0, 8 * shape.columns, shape.transposes_b, f);
+  return ForEachPiece(MatrixDescriptor(product.b), 0, 8 * shape.columns, shape.transposes_b,
+                      shape.depth_of_b(), f);
 }
 
 /// True if the operands are surely inside of shared memory.
 bool AreInBounds(const Warp& warp, const Op* op, const WarpgroupProduct& product) {
   const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
-  const bool left = op->src[0] < 0 ||
-                    MatrixDescriptor(product.a).EndOf(64, shape.transposes_a) <= warp.shared_bytes;
-  return left && MatrixDescriptor(product.b).EndOf(8 * shape.columns, shape.transposes_b) <=
-                     warp.shared_bytes;
+  const bool left = op->src[0] < 0 || MatrixDescriptor(product.a).EndOf(64, shape.transposes_a,
+                                                                        2) <= warp.shared_bytes;
+  return left && MatrixDescriptor(product.b).EndOf(8 * shape.columns, shape.transposes_b,
+                                                   shape.depth_of_b()) <= warp.shared_bytes;
 }
 
 bool CheckBounds(Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active) {
@@ -83,6 +84,13 @@ const Op* IssueProduct(Warp& warp, const Op* op) {
   product.warp = warp.index;
   if (op->src[0] >= 0) product.a = At<const uint64_t>(warp, op->src[0])[0];
   product.b = At<const uint64_t>(warp, op->src[1])[0];
+  const WarpgroupShape shape = WarpgroupShape::Unpack(op->flops);
+  if (shape.is_sparse && !shape.transposes_b && MatrixDescriptor(product.b).swizzle == 32) {
+    // PTX does not say where the second half of such a line of 64 bytes is.
+    warp.worker->unsupported = "wgmma.mma_async.sp with a 32-byte swizzle along k";
+    warp.stop = Stop::kFault;
+    return nullptr;
+  }
   if (op->src[2] >= 0) product.scale = MaskAt(warp, op->src[2]);
   const bool in_bounds =
       AreInBounds(warp, op, product) ||
@@ -115,8 +123,8 @@ const Op* ReadBlocks(Warp& warp, const Op* op) {
   const uint32_t first = 8 * (read.first + (read.of_left ? warp.index % 4 * 2 : 0));
   const int32_t* slot = ListOf(warp, op);
   // A block has 8 lines of 16 bytes.
-  for (uint32_t block = 0; block < 2 * read.lines; ++block, ++slot) {
-    const uint32_t line = first + block / 2 * 8, k = block % 2;
+  for (uint32_t block = 0; block < read.depth * read.lines; ++block, ++slot) {
+    const uint32_t line = first + block / read.depth * 8, k = block % read.depth;
     std::byte* to = warp.frame + *slot;
     if (!read.transposed) {
       for (uint32_t i = 0; i < 8; ++i) {

@@ -84,6 +84,8 @@ Thunks OwnThunks(const Op& op, const Form& form) {
       return RowsThunks();
     case ShadowRule::kFragment:
       return FragmentThunks();
+    case ShadowRule::kExpand:
+      return ExpandThunks();
     case ShadowRule::kTranspose:
       return TransposeThunks();
     case ShadowRule::kWarpgroupRead:

@@ -109,6 +109,60 @@ const Op* TransposeThunk(Warp& warp, const Op* op) {
   return next;
 }
 
+/// The expansion of a sparse fragment. Granules move as a whole; units of one byte lose their exact
+/// values, and their flags go to the whole line.
+template <bool IsMasked>
+const Op* ExpandThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  ws.op = op;
+  const Side& side = ws.sides[op - warp.code];
+  const SparseShape shape = SparseShape::Unpack(op->flops);
+  const int32_t* sparse = ListOf(warp, op);
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  const auto* words = At<const uint32_t>(warp, op->src[0]);
+  for (uint32_t block = 0; block < 2 * shape.columns; ++block) {
+    Cell lines[8][16] = {};  // granules of the dense lines
+    for (uint32_t line = 0; line < 8; ++line) {
+      const uint32_t metadata =
+          shape.MetadataOf(words, block / shape.columns * 8 + line, block % shape.columns);
+      Cell from[8] = {};
+      uint32_t flags = 0;
+      for (uint32_t g = 0; g < 8; g += 2) {
+        Cell cells[4];
+        ReadCells(ws, warp, sparse[block], false, static_cast<int>(line * 4 + g / 2), cells);
+        for (uint32_t i = 0; i < 2; ++i) {
+          from[g + i] = cells[i];
+          flags |= cells[i].state & kFlags;
+          if (IsFloatKind(KindOf(cells[i].state)) || KindOf(cells[i].state) == ShadowKind::kPair) {
+            flags |= shape.unit == 1 ? kReset : 0;
+          }
+        }
+      }
+      for (uint32_t g = 0; g < 8 && shape.unit == 2; ++g) {
+        const uint32_t index = metadata >> (2 * g) & 3u;
+        lines[line][g / 2 * 4 + index] = from[g];
+      }
+      for (uint32_t g = 0; g < 16 && shape.unit == 1 && flags != 0; ++g) {
+        lines[line][g].state = StateOf(ShadowKind::kShort, flags);
+      }
+    }
+    for (uint32_t half = 0; half < 2; ++half) {
+      const int32_t slot = sparse[2 * shape.columns + 2 * block + half];
+      Begin(ws, 2);
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        for (uint32_t g = 0; g < 2; ++g) {
+          const Cell& cell = lines[lane / 4][half * 8 + lane % 4 * 2 + g];
+          ws.result->exact[g][lane] = cell.exact;
+          ws.result->state[g][lane] = cell.state;
+        }
+      }
+      CommitShadow(ws, warp, slot, false);
+    }
+  }
+  return next;
+}
+
 /// wmma.load and wmma.store.
 template <bool IsMasked>
 const Op* FragmentThunk(Warp& warp, const Op* op) {
@@ -155,6 +209,7 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
 }  // namespace
 
 Thunks RowsThunks() { return {&RowsThunk<false>, &RowsThunk<true>}; }
+Thunks ExpandThunks() { return {&ExpandThunk<false>, &ExpandThunk<true>}; }
 Thunks FragmentThunks() { return {&FragmentThunk<false>, &FragmentThunk<true>}; }
 Thunks TransposeThunks() { return {&TransposeThunk<false>, &TransposeThunk<true>}; }
 

@@ -253,9 +253,10 @@ void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 // shadow_product.cc: for "@mma.float" and "@mma.double"
 Thunks ProductThunks();
-// shadow_matrix.cc: for "@matrixrows", "@fragment" and movmatrix
+// shadow_matrix.cc: for "@matrixrows", "@fragment", "@mma.expand" and movmatrix
 Thunks RowsThunks();
 Thunks FragmentThunks();
+Thunks ExpandThunks();
 Thunks WarpgroupReadThunks();
 Thunks WarpgroupClearThunks();
 Thunks TransposeThunks();

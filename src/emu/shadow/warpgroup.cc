@@ -25,14 +25,14 @@ const Op* ReadThunk(Warp& warp, const Op* op) {
   if (next == nullptr) return nullptr;
   const uint32_t first = 8 * (read.first + (read.of_left ? warp.index % 4 * 2 : 0));
   const int32_t* slot = ListOf(warp, op);
-  for (uint32_t block = 0; block < 2 * read.lines; ++block, ++slot) {
+  for (uint32_t block = 0; block < read.depth * read.lines; ++block, ++slot) {
     ws.result->planes = 2;
     ws.result->raw = 0;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       Cell cells[4] = {};
       for (uint32_t g = 0; g < 2; ++g) {
-        const uint32_t line = first + block / 2 * 8 + lane / 4;
-        const uint32_t byte = block % 2 * 16 + lane % 4 * 4 + 2 * g;
+        const uint32_t line = first + block / read.depth * 8 + lane / 4;
+        const uint32_t byte = block % read.depth * 16 + lane % 4 * 4 + 2 * g;
         const uint32_t address =
             read.transposed ? matrix.OfColumns(line, byte / 2) : matrix.OfLines(line, byte);
         if (const Cell* from = CellAt(ws, MemorySpace::kShared, 0, address)) cells[g] = *from;

@@ -18,7 +18,10 @@ using plan::TensorMapType;
 
 constexpr uint32_t kPieceBytes = 16;  // swizzling exchanges pieces of this size
 
+/// Of an element of dimension 0. In an interleaved layout (NC/8HWC8, NC/16HWC16) that is a slice of
+/// channels, whatever the type is.
 uint32_t ElementBytes(const TensorMap& map) {
+  if (map.interleave != Interleave::kNone) return map.interleave == Interleave::k16B ? 16 : 32;
   return static_cast<uint32_t>(plan::BitsOf(map.type)) / 8;
 }
 
@@ -26,6 +29,8 @@ uint32_t ElementBytes(const TensorMap& map) {
 uint32_t Extent(const TensorMap& map, int d) {
   const auto i = static_cast<size_t>(d);
   const uint32_t step = std::max(map.element_strides[i], 1u);
+  // The last dimension but one is the index of the slice. A box has one, whatever the map says.
+  if (map.interleave != Interleave::kNone && d == map.rank - 2) return 1;
   return d == 0 ? map.box[i] : (map.box[i] + step - 1) / step;
 }
 
@@ -38,6 +43,7 @@ uint32_t Swizzled(Swizzle swizzle, uint32_t address) {
 /// The distance of rows in shared memory.
 uint32_t Pitch(const TensorMap& map) {
   const uint32_t bytes = (map.im2col ? map.channels : map.box[0]) * ElementBytes(map);
+  if (map.interleave != Interleave::kNone) return bytes;
   switch (map.swizzle) {
     case Swizzle::k32B:
       return 32;
@@ -149,7 +155,12 @@ void AddPixels(const TensorMap& map, const TensorBox& box, Rows* rows) {
 
 std::string UnsupportedBox(const TensorMap& map) {
   if (plan::BitsOf(map.type) % 8 != 0) return "tensor maps with packed elements";
-  if (map.interleave != Interleave::kNone) return "tensor maps with an interleaved layout";
+  if (map.interleave != Interleave::kNone && map.im2col) {
+    return "im2col tensor maps with an interleaved layout";
+  }
+  if (map.interleave != Interleave::kNone && map.element_strides[0] != 1) {
+    return "tensor maps with an interleaved layout and a stride of their slices";
+  }
   if (map.swizzle > Swizzle::k128B) return "tensor maps with a swizzle of larger atoms";
   return {};
 }

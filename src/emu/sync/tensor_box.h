@@ -1,5 +1,6 @@
 // The elements that a tensor copy (cp.async.bulk.tensor) moves, and their places in shared memory.
 // Sources: PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col.
+// The places of interleaved layouts were measured on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

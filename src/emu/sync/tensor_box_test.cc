@@ -168,6 +168,30 @@ TEST(TensorBox, StoresEndAtAMultipleOf16Bytes) {
   EXPECT_EQ(stored.at(16 * 4), kFilled);
 }
 
+TEST(TensorBox, InterleavedBoxesHaveSlicesAsElements) {
+  TensorMap map;  // NC/8HWC8: 5 x 3 pixels, 4 slices, 2 images
+  map.type = TensorMapType::kU16;
+  map.rank = 4;
+  map.dims = {5, 3, 4, 2};
+  map.strides = {80, 240, 960};
+  map.box = {8, 2, 7, 2};  // one slice, in spite of the 7
+  map.element_strides = {1, 1, 1, 1};
+  map.interleave = plan::Interleave::k16B;
+  ASSERT_EQ(plan::ProblemOf(map), "");
+  EXPECT_EQ(UnsupportedBox(map), "");
+  EXPECT_EQ(SizeOf(map).bytes, 8u * 2 * 2 * 16);
+  TensorBox box;
+  box.at = {-1, 1, 2, 0};
+  EXPECT_EQ(ProblemOf(map, box, false), "");
+  const PieceBytes bytes = PieceBytesOf(map, box, 0);
+  EXPECT_EQ(bytes.size(), 512u);
+  EXPECT_EQ(bytes.at(0), kFilled);
+  EXPECT_EQ(bytes.at(16), kBase + 80 + 480);
+  EXPECT_EQ(bytes.at(6 * 16), kFilled) << "pixel 5 of 5";
+  EXPECT_EQ(bytes.at(9 * 16 + 3), kBase + 160 + 480 + 3);
+  EXPECT_EQ(bytes.at(17 * 16), kBase + 80 + 480 + 960);
+}
+
 TEST(TensorBox, NamesTheRulesThatCopiesBreak) {
   const TensorMap map = MapOf(TensorMapType::kBF16, 64, 32, Swizzle::kNone);
   TensorBox box;
