@@ -183,7 +183,9 @@ std::string_view ProblemOfBox(const TensorMap& map) {
     return "there are more values than dimensions";
   }
   uint64_t rows = 1;
-  for (int i = 1; i < map.rank; ++i) rows *= map.box[static_cast<size_t>(i)];
+  for (size_t i = 1; i < static_cast<size_t>(map.rank); ++i) {
+    rows *= (map.box[i] + map.element_strides[i] - 1) / map.element_strides[i];
+  }
   return ProblemOfSize(map, map.box[0], rows);
 }
 
