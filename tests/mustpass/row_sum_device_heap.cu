@@ -1,5 +1,6 @@
 // task: row_sum
 // settings: multi
+// device: emu
 // note: threads get scratch memory from the heap of device code, and free it
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
