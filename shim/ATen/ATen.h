@@ -10,6 +10,7 @@
 #include "c10/util/accumulate.h"
 #include "c10/util/irange.h"
 #include "cupel/grad_mode.h"
+#include "cupel/operators.h"
 
 // Empty, so that the compiler names the missing operator.
 namespace at {

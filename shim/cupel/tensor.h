@@ -45,7 +45,14 @@ inline void AppendText(cupel::shim::Text& text, const DeprecatedTypeProperties& 
        << "Tensor";
 }
 
-class Tensor {
+/// Operators of PyTorch as methods (operators.h). Tensor's own methods hide those of their names.
+struct OperatorMethods {
+#if __has_include(<cupel_generated/methods.h>)
+#include <cupel_generated/methods.h>
+#endif
+};
+
+class Tensor : public OperatorMethods {
  public:
   Tensor() = default;
   explicit Tensor(cupel::shim::TensorImpl* impl) : impl_(impl) {}  // takes the reference over
@@ -229,8 +236,7 @@ class Tensor {
 
   // Copies and fills.
   Tensor contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
-  c10::MaybeOwned<Tensor> expect_contiguous(
-      MemoryFormat format = MemoryFormat::Contiguous) const;
+  c10::MaybeOwned<Tensor> expect_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
   Tensor clone(optional<MemoryFormat> format = nullopt) const;
   Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
   Tensor& fill_(const Scalar& value) const;
@@ -267,39 +273,21 @@ class Tensor {
   Tensor View(const cupel::shim::Geometry& g) const;
   cupel::shim::Geometry AsGeometry() const;
 
-#define CUPEL_NO_BINARY(op)                                         \
-  friend Tensor operator op(const Tensor&, const Tensor&) = delete; \
-  friend Tensor operator op(const Tensor&, const Scalar&) = delete; \
-  friend Tensor operator op(const Scalar&, const Tensor&) = delete;
-#define CUPEL_NO_ASSIGNMENT(op)                      \
-  Tensor& operator op(const Tensor&) const = delete; \
-  Tensor& operator op(const Scalar&) const = delete;
-  CUPEL_NO_BINARY(+)
-  CUPEL_NO_BINARY(-)
-  CUPEL_NO_BINARY(*)
-  CUPEL_NO_BINARY(/)
-  CUPEL_NO_BINARY(%)
-  CUPEL_NO_BINARY(&)
-  CUPEL_NO_BINARY(|)
-  CUPEL_NO_BINARY(^)
-  CUPEL_NO_BINARY(<)
-  CUPEL_NO_BINARY(<=)
-  CUPEL_NO_BINARY(>)
-  CUPEL_NO_BINARY(>=)
-  CUPEL_NO_BINARY(==)
-  CUPEL_NO_BINARY(!=)
-  CUPEL_NO_ASSIGNMENT(+=)
-  CUPEL_NO_ASSIGNMENT(-=)
-  CUPEL_NO_ASSIGNMENT(*=)
-  CUPEL_NO_ASSIGNMENT(/=)
-  CUPEL_NO_ASSIGNMENT(&=)
-  CUPEL_NO_ASSIGNMENT(|=)
-  CUPEL_NO_ASSIGNMENT(^=)
-#undef CUPEL_NO_BINARY
-#undef CUPEL_NO_ASSIGNMENT
-  friend Tensor operator-(const Tensor&) = delete;
-  friend Tensor operator~(const Tensor&) = delete;
-  friend Tensor operator!(const Tensor&) = delete;
+  // Arithmetic: operators.h.
+  Tensor& operator+=(const Tensor& other);
+  Tensor& operator+=(const Scalar& other);
+  Tensor& operator-=(const Tensor& other);
+  Tensor& operator-=(const Scalar& other);
+  Tensor& operator*=(const Tensor& other);
+  Tensor& operator*=(const Scalar& other);
+  Tensor& operator/=(const Tensor& other);
+  Tensor& operator/=(const Scalar& other);
+  Tensor& operator&=(const Tensor& other);
+  Tensor& operator&=(const Scalar& other);
+  Tensor& operator|=(const Tensor& other);
+  Tensor& operator|=(const Scalar& other);
+  Tensor& operator^=(const Tensor& other);
+  Tensor& operator^=(const Scalar& other);
   // Printing needs the values.
   template <class C>
   friend std::basic_ostream<C>& operator<<(std::basic_ostream<C>&, const Tensor&) = delete;

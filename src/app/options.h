@@ -40,6 +40,9 @@ struct Target {
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;
   bool full_size = false;  // do not use the task's smaller sizes for the emulator
+  /// Whether PyTorch's operators in host code are allowed: "allowed", "none", or "auto", which
+  /// allows them for KernelBench problems.
+  std::string operators = "auto";
 };
 
 /// The language models that a use case asks (docs/models.md).

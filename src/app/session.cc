@@ -13,6 +13,7 @@
 #include "gpu/engine.h"
 #include "gpu/gpu_lock.h"
 #include "oracle/installed.h"
+#include "oracle/operators.h"
 #include "os/folders.h"
 #include "task/reduced.h"
 
@@ -26,10 +27,23 @@ Result<fs::path> LocksFolder() {
   return cache / "gpu";
 }
 
-Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time) {
+Result<std::shared_ptr<plan::OperatorRunner>> MakeOperators(const Common& common) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  oracle::OperatorOptions options;
+  options.script = data / "src" / "oracle" / "py" / "operators.py";
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.threads = common.threads;
+  options.stop = common.stop;
+  return oracle::MakeOperatorRunner(std::move(options));
+}
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(
+    const Common& common, bool will_time, std::shared_ptr<plan::OperatorRunner> operators) {
   if (OnEmulator(common)) {
     TRY_ASSIGN(const device::Description device, device::Find(common.model));
-    return emu::MakeEmulator(device, {common.threads});
+    return emu::MakeEmulator(device, {common.threads, std::move(operators)});
   }
   gpu::EngineOptions options;
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
@@ -76,6 +90,8 @@ Result<build::Options> CompilerOptions(const Common& common, const Compile& comp
   options.flags = compile.flags;
   options.allow_weak_sandbox = compile.allow_weak_sandbox;
   options.stop = common.stop;
+  TRY_ASSIGN(const auto operators, MakeOperators(common));
+  options.operator_schemas = [operators] { return operators->Schemas(); };
   // A kernel of CUTLASS's or FlashAttention's templates takes minutes.
   if (!compile.include_roots.empty()) options.deadline = std::chrono::minutes(5);
   // The compiler runs in its own folder, so paths must be absolute.
@@ -105,7 +121,8 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
 
   std::unique_ptr<Session> session(new Session());
   session->common_ = common;
-  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time));
+  TRY_ASSIGN(const auto operators, MakeOperators(common));
+  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time, operators));
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
@@ -128,6 +145,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.record.deadline = std::chrono::seconds(5);
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
   parts.record.stop = parts.stop = common.stop;
+  parts.record.operators = operators;
   parts.events = &events;
   session->assay_ = std::make_unique<assay::Assay>(parts);
   return session;
@@ -199,6 +217,9 @@ assay::Question QuestionOf(const task::Task& task, const Target& target, const C
   question.direction = DirectionOf(target);
   question.kinds = KindsOf(target);
   question.trials = target.trials;
+  question.allow_operators =
+      target.operators == "allowed" ||
+      (target.operators == "auto" && task.format == task::Format::kKernelBench);
   question.seed = common.seed;
   return question;
 }

@@ -2,6 +2,7 @@
 #include "assay/assay.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -81,6 +82,34 @@ void NoteSamples(records::Verdict& verdict) {
   }
 }
 
+/// Says what PyTorch computes in the candidate's place, and rejects what is not allowed.
+void JudgeOperators(records::Verdict& verdict, const Question& question,
+                    const std::set<std::string>& operators, bool has_kernel) {
+  if (operators.empty()) return;
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names(operators.begin(), operators.end());
+  const size_t more = names.size() > kShown ? names.size() - kShown : 0;
+  names.resize(names.size() - more);
+  std::string list = fmt::format("{}", fmt::join(names, ", "));
+  if (more > 0) list += fmt::format(" and {} more", more);
+  if (!has_kernel) {
+    AddReason(
+        verdict, records::Decision::kRejected,
+        {"no_kernel",
+         fmt::format("the candidate launches no kernel: PyTorch computes the result ({})", list),
+         ""});
+  } else if (!question.allow_operators) {
+    AddReason(verdict, records::Decision::kRejected,
+              {"framework_operator",
+               fmt::format("host code lets PyTorch compute a part of the result ({}), which is not "
+                           "allowed for this task; --operators allowed permits it",
+                           list),
+               ""});
+  } else {
+    verdict.notes.push_back(fmt::format("PyTorch computes a part of the result: {}", list));
+  }
+}
+
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
 void AddFastMathNote(records::Verdict& verdict, const build::Image& image) {
   const auto is_numeric = [](const records::Reason& reason) {
@@ -139,7 +168,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   Judged judged;
   records::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
-  std::set<std::string> launched;
+  std::set<std::string> launched, operators;
   verdict = Begin(candidate, question, *parts_.engine, seed);
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
@@ -221,6 +250,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.program = program->get();
     context.may_scramble = &may_scramble;
     context.launched = &launched;
+    context.operators = &operators;
     context.seed = seed;
     context.stop = parts_.stop;
     int done = static_cast<int>(i) * steps;
@@ -245,6 +275,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
   }
+  JudgeOperators(verdict, question, operators, !launched.empty());
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
   AddFastMathNote(verdict, image);

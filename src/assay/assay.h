@@ -32,6 +32,7 @@ struct Question {
   int trials = 5;                        // per setting
   std::optional<uint64_t> seed;          // the user's; else system entropy. Shown in the verdict
   bool fresh_cases = false;              // never take cases from the pool: for a new best
+  bool allow_operators = false;          // PyTorch may do a part of the work
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
   bool shadows = false;                  // also check in exact arithmetic, with shadow values
   bool integers = false;                 // also check bit for bit on small integers

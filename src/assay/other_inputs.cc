@@ -185,7 +185,7 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
       return std::optional(std::move(attempt));
     }
     plan_ = std::move(std::get<record::Recording>(outcome).plan);
-    context_.NoteLaunches(*plan_);
+    context_.NoteWork(*plan_);
     key_ = key;
   }
   if (auto broken = ContractProblem(*plan_, wanted)) {

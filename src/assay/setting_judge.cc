@@ -326,7 +326,7 @@ class SettingRun {
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     key_ = std::move(key);
-    context_.NoteLaunches(*plan_);
+    context_.NoteWork(*plan_);
     if (!result_.plan) result_.plan = plan_;
     return true;
   }
@@ -343,10 +343,11 @@ class SettingRun {
 
 }  // namespace
 
-void SettingContext::NoteLaunches(const plan::Plan& plan) const {
+void SettingContext::NoteWork(const plan::Plan& plan) const {
   for (const plan::Node& node : plan.nodes) {
     if (const auto* launch = std::get_if<plan::Launch>(&node.work))
       launched->insert(launch->kernel);
+    if (const auto* work = std::get_if<plan::Operator>(&node.work)) operators->insert(work->name);
   }
 }
 

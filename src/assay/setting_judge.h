@@ -27,11 +27,12 @@ struct SettingContext {
   bool* may_scramble = nullptr;
   /// Over all settings: the mangled names of kernels that recorded calls launch.
   std::set<std::string>* launched = nullptr;
+  std::set<std::string>* operators = nullptr;  // and the operators of PyTorch that they call
   uint64_t seed = 0;
   std::stop_token stop;
   std::function<void(const std::string& stage)> begin_trial;
 
-  void NoteLaunches(const plan::Plan& plan) const;
+  void NoteWork(const plan::Plan& plan) const;
 };
 
 struct SettingResult {

@@ -17,6 +17,7 @@
 #include "build/diagnostics.h"
 #include "build/elf.h"
 #include "build/flags.h"
+#include "build/operators.h"
 #include "build/source_scan.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
@@ -65,6 +66,8 @@ struct Context {
   fs::path path;
   std::string name, source, arch;
   std::vector<std::string> flags;
+  OperatorHeaders operators;
+  std::string operators_problem;  // why they cannot be declared
 };
 
 struct Compilation {
@@ -78,6 +81,19 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   TRY(os::WriteFileAtomically(copy, context.source));
   std::error_code error;  // independent of the umask: the compiler may run as another user
   fs::permissions(copy, static_cast<fs::perms>(0644), error);
+  const fs::path generated = folder.path() / "cupel_generated";
+  if (!context.operators.functions.empty()) {
+    fs::create_directory(generated, error);
+    fs::permissions(generated, static_cast<fs::perms>(0755), error);
+    const OperatorHeaders& headers = context.operators;
+    const std::pair<const char*, const std::string&> files[] = {{"methods.h", headers.methods},
+                                                                {"bodies.h", headers.bodies},
+                                                                {"functions.h", headers.functions}};
+    for (const auto& [name, text] : files) {
+      TRY(os::WriteFileAtomically(generated / name, text));
+      fs::permissions(generated / name, static_cast<fs::perms>(0644), error);
+    }
+  }
   Job job;
   job.toolkit = &context.toolkit;
   job.options = context.options;
@@ -85,6 +101,7 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   job.folder = folder.path();
   job.flags = context.flags;
   job.flags.insert(job.flags.end(), lean.begin(), lean.end());
+  if (!context.operators.functions.empty()) job.flags.emplace_back("-I.");
   job.virtual_arch = context.arch;
   job.identity = Sha256Hex(context.source).substr(0, 8);
   TRY_ASSIGN(Compiled compiled, Compile(job));
@@ -111,8 +128,13 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
                         compiled.trouble),
             context.name, std::move(diagnostics), false};
   }
-  return Explain(std::move(diagnostics), context.name, FrameworkOperators(context.options->shim),
-                 fmt::format("the compiler failed without a message ({})", compiled.trouble));
+  BuildFailure failure =
+      Explain(std::move(diagnostics), context.name, FrameworkOperators(context.options->shim),
+              fmt::format("the compiler failed without a message ({})", compiled.trouble));
+  if (failure.code == "unsupported_operator" && !context.operators_problem.empty()) {
+    failure.message += " (PyTorch's operators are not known: " + context.operators_problem + ")";
+  }
+  return failure;
 }
 
 /// Paths of the working folder would make each build's PTX different, and mean nothing later.
@@ -189,6 +211,19 @@ Result<Context> Prepare(const fs::path& source, std::string text, const Options&
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
+  const std::vector<std::string> named =
+      OperatorsIn(CodeOnly(context.source), FrameworkOperators(options.shim));
+  if (!named.empty() && options.operator_schemas) {
+    const auto schemas = options.operator_schemas();
+    if (!schemas && schemas.error().code == ErrorCode::kCancelled) {
+      return tl::unexpected<Error>(schemas.error());
+    }
+    if (schemas) {
+      context.operators = DeclareOperators(*schemas, named);
+    } else {
+      context.operators_problem = schemas.error().message;
+    }
+  }
   return context;
 }
 
@@ -227,8 +262,8 @@ Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const 
   image.arch = options.arch;
   image.flags = context.flags;
   image.source = source;
-  TRY_ASSIGN(image.key,
-             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
+  TRY_ASSIGN(image.key, CacheKey({context.name, context.source, &options, &context.toolkit,
+                                  &context.flags, context.operators.functions}));
   if (!options.cache.empty()) {
     if (auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox)) {
       cached->source = source;

@@ -274,6 +274,13 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
   return refusal;
 }
 
+Result<Refusal> Replay::Run(const plan::Operator& work) {
+  Refusal refusal;
+  refusal.unsupported = fmt::format(
+      "PyTorch's operator {} in host code, on a GPU; the emulator executes it", work.name);
+  return refusal;
+}
+
 Result<GemmAddresses> Replay::AddressesOf(const plan::Gemm& gemm) {
   if (gemm.pointers.empty()) {
     return GemmAddresses{*memory_.AddressOf(gemm.a), *memory_.AddressOf(gemm.b),

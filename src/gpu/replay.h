@@ -49,6 +49,7 @@ class Replay {
   Result<Refusal> Run(const plan::Fill& fill);
   Result<Refusal> Run(const plan::CopyView& copy);
   Result<Refusal> Run(const plan::Gemm& gemm);
+  Result<Refusal> Run(const plan::Operator& work);
   Result<GemmAddresses> AddressesOf(const plan::Gemm& gemm);
   /// Writes the device addresses and tensor maps of a Launch or an Upload into its bytes.
   template <typename Work>

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/json.h"
+#include "plan/json_parts.h"
 #include "plan/limits.h"
+#include "plan/operator_json.h"
 #include "plan/tensor_map_json.h"
 
 namespace cupel::plan {
@@ -19,14 +19,7 @@ namespace {
 constexpr const char* kSchema = "cupel.plan/1";
 constexpr const char* kBufferKinds[] = {"argument", "temporary", "workspace", "symbol"};
 
-template <typename T>
-Result<T> Bad(std::string_view what, std::string_view problem) {
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, problem));
-}
-
 // ---- writing ----
-
-Json Write(const Address& address) { return Json::array({address.buffer, address.offset}); }
 
 Json Write(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
@@ -36,19 +29,6 @@ Json Write(const std::vector<Relocation>& relocations) {
     list.push_back(Json::array({r.at, r.target.buffer, r.target.offset}));
   }
   return list;
-}
-
-Json Write(const View& view) {
-  return Json{{"at", Write(view.address)},
-              {"dtype", Name(view.dtype)},
-              {"shape", view.shape},
-              {"strides", view.strides}};
-}
-
-Json WriteNumber(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
 }
 
 Json Write(const Launch& launch) {
@@ -108,34 +88,15 @@ Json Write(const Gemm& gemm) {
   return json;
 }
 
+Json Write(const Operator& work) { return WriteOperator(work); }
+
 const char* KindOf(const Node& node) {
-  constexpr const char* kNames[] = {"launch", "copy", "upload", "fill", "copy_view", "gemm"};
+  constexpr const char* kNames[] = {"launch",    "copy", "upload",  "fill",
+                                    "copy_view", "gemm", "operator"};
   return kNames[node.work.index()];
 }
 
 // ---- reading ----
-
-Result<std::vector<int64_t>> Integers(const Json& object, const char* key, size_t count,
-                                      std::string_view what) {
-  TRY_ASSIGN(auto list, JsonIntList(object, key, what));
-  if (list.size() != count) {
-    return Bad<std::vector<int64_t>>(what, fmt::format("\"{}\" must have {} integers", key, count));
-  }
-  return list;
-}
-
-Result<int> BufferIndex(int64_t value, std::string_view what) {
-  if (value < -1 || value > static_cast<int64_t>(kMaxBuffers)) {
-    return Bad<int>(what, "buffer index out of range");
-  }
-  return static_cast<int>(value);
-}
-
-Result<Address> ReadAddress(const Json& object, const char* key, std::string_view what) {
-  TRY_ASSIGN(const auto pair, Integers(object, key, 2, what));
-  TRY_ASSIGN(const int buffer, BufferIndex(pair[0], what));
-  return Address{buffer, pair[1]};
-}
 
 Result<Dim3> ReadDim(const Json& object, const char* key, std::string_view what) {
   TRY_ASSIGN(const auto list, Integers(object, key, 3, what));
@@ -157,21 +118,6 @@ Result<uint64_t> ReadCount(const Json& object, const char* key, std::string_view
 Result<std::string> ReadBytes(const Json& object, const char* key, std::string_view what) {
   TRY_ASSIGN(const auto text, JsonString(object, key, what));
   return Base64Decode(text, fmt::format("{}.{}", what, key));
-}
-
-Result<double> ReadNumber(const Json& object, const char* key, std::string_view what) {
-  if (const auto text = JsonString(object, key, what)) {
-    if (*text == "nan") return std::numeric_limits<double>::quiet_NaN();
-    if (*text == "inf") return std::numeric_limits<double>::infinity();
-    if (*text == "-inf") return -std::numeric_limits<double>::infinity();
-  }
-  return JsonNumber(object, key, what);
-}
-
-Result<DType> ReadDType(std::string_view name, std::string_view what) {
-  const auto dtype = DTypeFromName(name);
-  if (!dtype) return Bad<DType>(what, "unknown dtype");
-  return *dtype;
 }
 
 Result<std::vector<Relocation>> ReadRelocations(const Json& object, std::string_view what) {
@@ -201,16 +147,6 @@ Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what
     places.push_back(static_cast<uint32_t>(place));
   }
   return places;
-}
-
-Result<View> ReadView(const Json& json, std::string_view what) {
-  View view;
-  TRY_ASSIGN(view.address, ReadAddress(json, "at", what));
-  TRY_ASSIGN(const auto dtype, JsonString(json, "dtype", what));
-  TRY_ASSIGN(view.dtype, ReadDType(dtype, what));
-  TRY_ASSIGN(view.shape, JsonIntList(json, "shape", what));
-  TRY_ASSIGN(view.strides, JsonIntList(json, "strides", what));
-  return view;
 }
 
 Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
@@ -323,6 +259,7 @@ Result<decltype(Node::work)> ReadWork(const Json& json, const std::string& kind,
   if (kind == "fill") return ReadFill(json, what);
   if (kind == "copy_view") return ReadCopyView(json, what);
   if (kind == "gemm") return ReadGemm(json, what);
+  if (kind == "operator") return ReadOperator(json, what);
   return Bad<decltype(Node::work)>(what, "unknown kind of node");
 }
 

@@ -52,6 +52,24 @@ TensorMap Im2colMap() {
 }
 
 /// One node of each kind, in an order with a fork and a join.
+/// Every kind of argument. The first is also written.
+Operator Called() {
+  Operator work;
+  work.name = "aten::some.overload";
+  const auto text = [](std::string value) { return OperatorValue{std::move(value)}; };
+  work.arguments = {{MakeView(1, {4, 4}, {4, 1})},
+                    {},
+                    {true},
+                    {int64_t{-3}},
+                    {0.5},
+                    text("none"),
+                    {std::vector<OperatorValue>{{MakeView(0, {4}, {1})}, {}, {int64_t{2}}}}};
+  work.mutated = {0};
+  work.results = {MakeView(1, {2, 2}, {2, 1}), {}};
+  work.results[1].address.buffer = kNoneOutput;
+  return work;
+}
+
 Plan Sample() {
   Plan plan;
   plan.function = "forward";
@@ -88,7 +106,8 @@ Plan Sample() {
                 {Upload{{3, 64}, std::string(16, '\1'), {{8, {2, 0}}}, {}}, {1, 2}},
                 {CopyView{MakeView(1, {4, 4}, {4, 1}), MakeView(0, {4, 4}, {1, 0})}, {3}},
                 {gemm, {4}},
-                {batched, {5}}};
+                {batched, {5}},
+                {Called(), {6}}};
   View none;
   none.address.buffer = kNoneOutput;
   plan.outputs = {MakeView(1, {16, 16}, {16, 1}), none};
@@ -166,6 +185,11 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[1] = 17; }, "places of parameters"},
       {"parameter past the end", [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[5] = 320; },
        "places of parameters"},
+      {"operator without a name", [](Plan& p) { std::get<Operator>(p.nodes[7].work).name.clear(); },
+       "operator name"},
+      {"tensor of an operator past the end",
+       [](Plan& p) { std::get<Operator>(p.nodes[7].work).results[0].shape = {1000, 1000}; },
+       "a tensor of an operator"},
       {"upload past the end", [](Plan& p) { std::get<Upload>(p.nodes[3].work).to.offset = 120; },
        "are not inside"},
       {"views of different shapes",

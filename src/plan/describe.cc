@@ -90,6 +90,13 @@ class Describer {
                        gemm.transpose_a ? 't' : 'n', gemm.transpose_b ? 't' : 'n', gemm.batch,
                        Text(gemm.c), Text(gemm.a), Text(gemm.b));
   }
+  std::string operator()(const Operator& work) const {
+    std::string line = work.name;
+    ForEachView(work, [&](const View& view, bool is_written) {
+      line += (is_written ? " writes " : " reads ") + Text(view);
+    });
+    return line;
+  }
 
  private:
   const Plan& plan_;

@@ -16,6 +16,7 @@ inline constexpr size_t kMaxEdges = 16'000'000;      // all "after" lists, all b
 inline constexpr size_t kMaxNameBytes = 65536;       // mangled names of templates are long
 inline constexpr size_t kMaxParameterBytes = 32764;  // CUDA's limit since compute capability 7.0
 inline constexpr size_t kMaxHostBytes = size_t{256} << 20;  // parameters and uploads together
+inline constexpr size_t kMaxOperatorValues = 4096;          // arguments, results, items of a list
 inline constexpr size_t kMaxViewDims = 16;
 inline constexpr uint64_t kMaxBufferBytes = uint64_t{1} << 40;
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;

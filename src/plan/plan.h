@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -135,6 +136,48 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
+/// The buffer of a view that stands for None.
+inline constexpr int kNoneOutput = -2;
+
+/// An argument of an Operator: None, a bool, a whole number, a number, a text, a tensor, or a list
+/// of these. Dtypes, layouts and memory formats are PyTorch's numbers.
+struct OperatorValue {
+  std::variant<std::monostate, bool, int64_t, double, std::string, View, std::vector<OperatorValue>>
+      data;
+  bool operator==(const OperatorValue&) const = default;
+};
+
+/// A call of an operator of PyTorch, which PyTorch executes. Operators that only make views are not
+/// nodes.
+struct Operator {
+  std::string name;                      // of the overload: "aten::sum.dim_IntList"
+  std::vector<OperatorValue> arguments;  // all that the schema has, in its order
+  std::vector<int> mutated;              // the arguments that the operator writes
+  std::vector<View> results;             // buffer kNoneOutput: the result is an argument
+  bool operator==(const Operator&) const = default;
+};
+
+/// Calls `visit(view, is_written)` with the views of a value or an operator.
+template <typename Value, typename Visit>
+void ForEachViewOf(Value& value, bool is_written, Visit visit) {
+  if (auto* view = std::get_if<View>(&value.data)) {
+    visit(*view, is_written);
+  } else if (auto* items = std::get_if<std::vector<OperatorValue>>(&value.data)) {
+    for (auto& item : *items) ForEachViewOf(item, is_written, visit);
+  }
+}
+template <typename Work, typename Visit>
+void ForEachView(Work& work, Visit visit) {
+  for (size_t i = 0; i < work.arguments.size(); ++i) {
+    const bool is_written = std::find(work.mutated.begin(), work.mutated.end(),
+                                      static_cast<int>(i)) != work.mutated.end();
+    ForEachViewOf(work.arguments[i], is_written, visit);
+  }
+  for (auto& view : work.results) {
+    if (view.address.buffer != kNoneOutput) visit(view, true);
+  }
+}
+
 /// Calls `visit` with every device address in the bytes of a Launch or an Upload.
 template <typename Work, typename Visit>
 void ForEachPointer(Work& work, Visit visit) {
@@ -143,7 +186,7 @@ void ForEachPointer(Work& work, Visit visit) {
 }
 
 struct Node {
-  std::variant<Launch, Copy, Upload, Fill, CopyView, Gemm> work;
+  std::variant<Launch, Copy, Upload, Fill, CopyView, Gemm, Operator> work;
   /// Indices of earlier nodes that must finish first (stream order, events). The list order of
   /// nodes is one valid total order.
   std::vector<int> after;
@@ -159,8 +202,6 @@ struct Plan {
   std::string device;    // device::Description::name that the host code saw
   bool operator==(const Plan&) const = default;
 };
-
-inline constexpr int kNoneOutput = -2;
 
 /// The least memory traffic of a call: every argument read once, every output written once.
 struct Traffic {

@@ -263,6 +263,19 @@ class Validator {
     return {};
   }
 
+  Status Check(const Operator& work) {
+    if (work.name.empty() || work.name.size() > kMaxNameBytes) {
+      return Bad("operator name missing or too long");
+    }
+    Status status;
+    size_t views = 0;
+    ForEachView(work, [&](const View& view, bool /*is_written*/) {
+      if (++views > kMaxOperatorValues && status) status = Bad("too many tensors of an operator");
+      if (status) status = CheckView(view, "a tensor of an operator");
+    });
+    return status;
+  }
+
   const Plan& plan_;
   std::string where_;
   size_t edges_ = 0;

@@ -49,6 +49,12 @@ int Session::Issue(const RawWork& work, const Frontier& after) {
     node.work = plan::CopyView{Resolve(views->to, "a copy"), Resolve(views->from, "a copy")};
   } else if (const auto* gemm = std::get_if<RawGemm>(&work)) {
     node.work = Resolve(*gemm);
+  } else if (const auto* call = std::get_if<RawOperator>(&work)) {
+    plan::Operator resolved = call->work;
+    plan::ForEachView(resolved, [&](plan::View& view, bool /*is_written*/) {
+      view.address = Resolve(static_cast<uint64_t>(view.address.offset), resolved.name);
+    });
+    node.work = std::move(resolved);
   }
   bool after_start = false;
   for (const int before : after) {

@@ -130,7 +130,10 @@ struct Recorder::Impl {
 
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
+  /// Reads the answer to a request, and answers the child's questions about operators before it.
   Result<Answer> ReadAnswer(Clock::time_point deadline);
+  Result<Answer> ReadMessage(Clock::time_point deadline);
+  Result<Json> Describe(const Json& question) const;
   Refusal ExplainEnd(os::FrameEnd end);
   Result<Outcome> Run(Request request);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
@@ -196,7 +199,35 @@ Refusal Recorder::Impl::ExplainEnd(os::FrameEnd end) {
   return {"host_crash", fmt::format("host code crashed ({})", status->Describe()), "", false};
 }
 
+Result<Json> Recorder::Impl::Describe(const Json& question) const {
+  if (options.operators == nullptr) {
+    return Json{{"refused", "operators of PyTorch in host code need PyTorch"}};
+  }
+  return options.operators->Describe(question);
+}
+
 Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
+  constexpr int kMostQuestions = 10'000;  // of one answer
+  for (int questions = 0; questions <= kMostQuestions; ++questions) {
+    TRY_ASSIGN(Answer answer, ReadMessage(deadline));
+    const Json* json = std::get_if<Json>(&answer);
+    if (json == nullptr || !json->contains("describe")) return answer;
+    const auto asked = Clock::now();
+    TRY_ASSIGN(const Json reply, Describe((*json)["describe"]));
+    deadline += Clock::now() - asked;
+    const auto status =
+        os::WriteFrame(child->channel.get(), DumpJson(reply), deadline, options.stop);
+    if (!status && status.error().code == ErrorCode::kCancelled) {
+      child.reset();
+      return tl::unexpected<Error>(status.error());
+    }
+    if (!status) return ExplainEnd(os::FrameEnd::kClosed);
+  }
+  child.reset();
+  return Inconsistent("it asks too many questions");
+}
+
+Result<Answer> Recorder::Impl::ReadMessage(Clock::time_point deadline) {
   os::FrameEnd end{};
   auto frame = os::ReadFrame(child->channel.get(), deadline, &end, options.stop);
   if (!frame) {

@@ -15,6 +15,7 @@
 #include "build/image.h"
 #include "device/device.h"
 #include "os/sandbox.h"
+#include "plan/operators.h"
 #include "plan/plan.h"
 #include "task/tensor.h"
 
@@ -48,7 +49,9 @@ struct Options {
   bool allow_weak_sandbox = false;           // os::Confinement::allow_weak
   int recordings = 256;                      // at least; a random number is added
   uint64_t seed = 0;                         // of fake addresses
-  std::stop_token stop;                      // calls then return kCancelled
+  /// Knows PyTorch's operators. Without it, host code that calls one is refused.
+  std::shared_ptr<plan::OperatorRunner> operators = nullptr;
+  std::stop_token stop;  // calls then return kCancelled
 };
 
 /// Records one candidate in a child process. A crash or refusal ends the child; later calls start a

@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/json.h"
 #include "os/files.h"
 #include "plan/codec.h"
 
@@ -398,6 +399,46 @@ TEST_F(RecorderTest, RecordsClusters) {
   std::memcpy(&largest, launch.parameters.data() + 20, 4);
   EXPECT_EQ(clusters, 32);  // of 132 SMs with one block each, in GPCs of 16 and 18
   EXPECT_EQ(largest, 8);
+}
+
+/// Knows relu and "first", and refuses all others.
+class FakeOperators : public plan::OperatorRunner {
+ public:
+  Result<std::vector<std::string>> Schemas() override { return std::vector<std::string>(); }
+  Result<Json> Describe(const Json& question) override {
+    ++questions;
+    const bool is_relu = question["name"] == "aten::relu";
+    if (!is_relu && question["name"] != "test::first") return Json{{"refused", "not this one"}};
+    const int64_t size = is_relu ? 300 : question["arguments"][1]["int"].get<int64_t>();
+    Json output{{"dtype", "float32"},          {"shape", Json::array({size})},
+                {"strides", Json::array({1})}, {"offset", 0},
+                {"bytes", 4 * size},           {"storage", nullptr}};
+    if (!is_relu) output["storage"] = 0;
+    return Json{
+        {"outputs", Json::array({output})}, {"mutated", Json::array()}, {"returns", "tensor"}};
+  }
+  Result<std::string> Run(const plan::Operator&, bool,
+                          const std::function<std::span<std::byte>(int)>&) override {
+    return std::string();
+  }
+  int questions = 0;
+};
+
+TEST_F(RecorderTest, RecordsOperatorsOfPyTorch) {
+  const auto operators = std::make_shared<FakeOperators>();
+  options_.operators = operators;
+  const plan::Plan plan = PlanOf(Record("operators"));
+  EXPECT_EQ(plan::Describe(plan),
+            "aten::relu reads argument 0 float32[300] writes temporary 1 float32[300]\n"
+            "return temporary 1 float32[150]\n");
+  EXPECT_EQ(operators->questions, 2);  // for all recordings of the process
+}
+
+TEST_F(RecorderTest, RefusesOperatorsWithoutPyTorch) {
+  const Refusal refusal = RefusalOf(Record("operators"));
+  EXPECT_EQ(refusal.code, "unsupported_operator");
+  EXPECT_TRUE(refusal.unsupported);
+  EXPECT_THAT(refusal.message, HasSubstr("need PyTorch"));
 }
 
 TEST_F(RecorderTest, RejectsWrongCallsAndReturns) {

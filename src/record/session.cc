@@ -36,6 +36,8 @@ void ForEachAddress(plan::Node& node, Visit visit) {
     for (auto& triple : gemm->pointers) {
       for (plan::Address& address : triple) visit(address);
     }
+  } else if (auto* call = std::get_if<plan::Operator>(&node.work)) {
+    plan::ForEachView(*call, [&](plan::View& view, bool) { visit(view.address); });
   }
 }
 
@@ -156,6 +158,7 @@ std::string Session::NameOf(const plan::Node& node) const {
   if (const auto* launch = std::get_if<plan::Launch>(&node.work)) {
     return "kernel " + BriefName(ptx::Demangle(launch->kernel));
   }
+  if (const auto* call = std::get_if<plan::Operator>(&node.work)) return call->name;
   constexpr const char* kNames[] = {"",       "a copy", "a copy from the host",
                                     "a fill", "a copy", "a cuBLAS call"};
   return kNames[node.work.index()];

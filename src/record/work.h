@@ -74,6 +74,12 @@ struct RawGemm {
   uint64_t a_array = 0, b_array = 0, c_array = 0;
 };
 
-using RawWork = std::variant<RawLaunch, RawCopy, RawUpload, RawFill, RawCopyView, RawGemm>;
+/// An operator of PyTorch. The offsets of its views' addresses are device addresses.
+struct RawOperator {
+  plan::Operator work;
+};
+
+using RawWork =
+    std::variant<RawLaunch, RawCopy, RawUpload, RawFill, RawCopyView, RawGemm, RawOperator>;
 
 }  // namespace cupel::record

@@ -98,6 +98,12 @@ void AddTask(CLI::App* app, app::Target& target, bool positional) {
   app->add_option("--settings", target.settings, "Settings to use: single, multi, heldout or all")
       ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
       ->capture_default_str();
+  app->add_option(
+         "--operators", target.operators,
+         "Operators of PyTorch in the candidate's host code: allowed, none, or auto (allowed "
+         "for KernelBench problems)")
+      ->check(CLI::IsMember({"allowed", "none", "auto"}))
+      ->capture_default_str();
   AddFullSize(app, target.full_size);
 }
 

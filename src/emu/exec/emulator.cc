@@ -61,6 +61,17 @@ uint64_t BytesMoved(const plan::CopyView& copy) {
   return elements * static_cast<uint64_t>(SizeOf(copy.to.dtype) + SizeOf(copy.from.dtype)) / 2;
 }
 
+/// Of the arguments and the results. The estimate of an operator is a copy of as many bytes.
+uint64_t BytesMoved(const plan::Operator& work) {
+  uint64_t bytes = 0;
+  plan::ForEachView(work, [&](const plan::View& view, bool /*is_written*/) {
+    uint64_t elements = 1;
+    for (int64_t size : view.shape) elements *= static_cast<uint64_t>(size);
+    bytes += elements * static_cast<uint64_t>(SizeOf(view.dtype)) / 2;
+  });
+  return bytes;
+}
+
 template <typename Node>
 double EstimateNodeUs(const Node& node, const device::Description& device) {
   return EstimateCopyUs(BytesMoved(node), device);
@@ -89,7 +100,7 @@ class Execution {
   Execution(const KernelModule& kernels, const build::Image& image,
             const device::Description& device, const plan::Plan& plan, const RunOptions& options,
             std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool,
-            ShadowRun* shadows, bool in_order)
+            ShadowRun* shadows, plan::OperatorRunner* operators, bool in_order)
       : kernels_(kernels),
         image_(image),
         device_(device),
@@ -99,6 +110,7 @@ class Execution {
         memory_(memory),
         pool_(pool),
         nodes_(memory, buffers, pool),
+        operators_(operators),
         shadows_(shadows),
         in_order_(in_order) {
     if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
@@ -151,6 +163,19 @@ class Execution {
     MakeReachable(upload);
     Note(nodes_.Run(upload), run);
     run->counters.estimated_us += EstimateNodeUs(upload, device_);
+    return {};
+  }
+
+  Status Step(const plan::Operator& work, Run* run) {
+    if (operators_ == nullptr) {
+      Note({{}, fmt::format("PyTorch's operator {} cannot be executed here", work.name)}, run);
+      return {};
+    }
+    if (shadow_nodes_) shadow_nodes_->Before(work);
+    TRY_ASSIGN(NodeOutcome outcome, nodes_.Run(work, *operators_));
+    Note(std::move(outcome), run);
+    if (shadow_nodes_ && !stopped_) TRY(shadow_nodes_->After(work, *operators_));
+    run->counters.estimated_us += EstimateNodeUs(work, device_);
     return {};
   }
 
@@ -366,6 +391,7 @@ class Execution {
   GlobalMemory& memory_;
   ThreadPool& pool_;
   NodeRunner nodes_;
+  plan::OperatorRunner* operators_;  // null: operators are unsupported
   ShadowRun* shadows_;
   std::optional<ShadowNodes> shadow_nodes_;
   bool sample_ = false;   // only some blocks of the current launch run
@@ -380,15 +406,16 @@ class Execution {
 class EmulatedProgram : public engine::Program, public engine::StateKeeper {
  public:
   /// `kernels` is null if the PTX as a whole is unsupported.
-  EmulatedProgram(device::Description device, build::Image image, int threads,
+  EmulatedProgram(device::Description device, build::Image image, const EmulatorOptions& options,
                   std::unique_ptr<KernelModule> kernels, std::string unsupported,
                   GlobalMemory memory)
-      : device_(std::move(device)),
+      : operators_(options.operators),
+        device_(std::move(device)),
         image_(std::move(image)),
         kernels_(std::move(kernels)),
         unsupported_(std::move(unsupported)),
         memory_(std::move(memory)),
-        pool_(threads) {}
+        pool_(options.threads) {}
 
   Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
                       const RunOptions& options) override {
@@ -460,7 +487,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
-                        shadows.get(), in_order);
+                        shadows.get(), operators_.get(), in_order);
     const Variables before = ReadVariables();
     if (variables_.empty()) initial_ = before;
     TRY(execution.RunPlan(arguments, &run));
@@ -582,6 +609,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
   }
 
+  std::shared_ptr<plan::OperatorRunner> operators_;
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
@@ -599,7 +627,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
 class Emulator : public engine::Engine {
  public:
   Emulator(const device::Description& device, EmulatorOptions options)
-      : device_(device), options_(options) {}
+      : device_(device), options_(std::move(options)) {}
 
   std::string Name() const override { return "emu"; }
   const device::Description& Device() const override { return device_; }
@@ -617,7 +645,7 @@ class Emulator : public engine::Engine {
     } else {
       return tl::unexpected<Error>(module.error());
     }
-    return std::make_unique<EmulatedProgram>(device_, image, options_.threads, std::move(kernels),
+    return std::make_unique<EmulatedProgram>(device_, image, options_, std::move(kernels),
                                              std::move(unsupported), std::move(memory));
   }
 
@@ -630,7 +658,7 @@ class Emulator : public engine::Engine {
 
 std::unique_ptr<engine::Engine> MakeEmulator(const device::Description& device,
                                              EmulatorOptions options) {
-  return std::make_unique<Emulator>(device, options);
+  return std::make_unique<Emulator>(device, std::move(options));
 }
 
 }  // namespace cupel::emu

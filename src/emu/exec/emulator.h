@@ -6,11 +6,14 @@
 
 #include "device/device.h"
 #include "engine/engine.h"
+#include "plan/operators.h"
 
 namespace cupel::emu {
 
 struct EmulatorOptions {
   int threads = 0;  // 0: one for each core this process may use
+  /// Executes the operators of plans. Without it, plans with operators are unsupported.
+  std::shared_ptr<plan::OperatorRunner> operators = nullptr;
 };
 
 /// Creates an engine that emulates `device`. The limits of the device decide which launches are

@@ -42,6 +42,9 @@ struct NoteUses {
       for (const plan::Address& address : product) Add(address);
     }
   }
+  void operator()(const plan::Operator& work) const {
+    plan::ForEachView(work, [&](const plan::View& view, bool) { Add(view.address); });
+  }
 };
 
 /// Buffers that a launch may write: those it has a pointer to, except inputs.

@@ -201,6 +201,24 @@ NodeOutcome NodeRunner::Run(const plan::CopyView& copy) const {
   return outcome;
 }
 
+Result<NodeOutcome> NodeRunner::Run(const plan::Operator& work,
+                                    plan::OperatorRunner& operators) const {
+  NodeOutcome outcome;
+  plan::ForEachView(work, [&](const plan::View& view, bool is_written) {
+    if (!outcome.ok() || ReachOf(view).empty) return;
+    AccessView(view, work.name.c_str(), is_written ? "writes" : "reads", &outcome);
+  });
+  if (!outcome.ok()) return outcome;
+  TRY_ASSIGN(const std::string problem, operators.Run(work, false, [&](int buffer) {
+    const BoundBuffer& bound = buffers_[static_cast<size_t>(buffer)];
+    return std::span(memory_.Host(bound.address), bound.bytes);
+  }));
+  if (!problem.empty()) {
+    return NodeFailure("operator_failed", fmt::format("PyTorch's {}: {}", work.name, problem));
+  }
+  return outcome;
+}
+
 NodeOutcome NodeRunner::Extract(const plan::View& view, const std::string& what,
                                 std::vector<std::byte>* bytes) const {
   NodeOutcome outcome;

@@ -13,6 +13,7 @@
 #include "emu/core/memory.h"
 #include "emu/core/thread_pool.h"
 #include "engine/engine.h"
+#include "plan/operators.h"
 #include "plan/plan.h"
 
 namespace cupel::emu {
@@ -53,6 +54,8 @@ class NodeRunner {
   NodeOutcome Run(const plan::Fill& fill) const;
   NodeOutcome Run(const plan::CopyView& copy) const;
   NodeOutcome Run(const plan::Gemm& gemm) const;
+  /// Errors: those of `operators`.
+  Result<NodeOutcome> Run(const plan::Operator& work, plan::OperatorRunner& operators) const;
 
   /// Copies a view into `bytes` as a contiguous tensor.
   NodeOutcome Extract(const plan::View& view, const std::string& what,

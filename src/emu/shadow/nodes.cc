@@ -12,6 +12,7 @@
 
 #include "emu/nodes/gemm.h"
 #include "emu/shadow/small.h"
+#include "task/tensor.h"
 
 namespace cupel::emu {
 namespace {
@@ -119,6 +120,83 @@ void ShadowNodes::After(const plan::CopyView& copy) {
                 }
                 shadows_.Write(target, copy.to.dtype, bits, shadow);
               });
+}
+
+void ShadowNodes::ReadView(const plan::View& view, bool is_result, ExactCall* call) const {
+  constexpr int64_t kMostElements = int64_t{1} << 27;
+  const bool is_float = IsFloating(view.dtype);
+  const int64_t count = CountOf(view.shape), size = is_float ? 8 : SizeOf(view.dtype);
+  std::vector<std::byte>& bytes = call->memory.emplace_back();
+  call->is_too_large |= count > kMostElements;
+  if (call->is_too_large || count <= 0) return;
+  bytes.resize(static_cast<size_t>(count * size));
+  if (is_result) return;
+  const uint64_t base = DeviceAddress(buffers_, view.address);
+  ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
+    const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
+    const Shadow shadow = ReadElement(address, view.dtype);
+    call->flags |= shadow.flags;
+    std::byte* to = bytes.data() + i * size;
+    if (is_float) {
+      std::memcpy(to, &shadow.exact, sizeof shadow.exact);
+    } else {
+      std::memcpy(to, memory_.Host(address), static_cast<size_t>(size));
+    }
+  });
+}
+
+void ShadowNodes::Before(const plan::Operator& work) {
+  call_ = {};
+  call_.work = work;
+  const auto first_result = std::count_if(
+      work.results.begin(), work.results.end(),
+      [](const plan::View& view) { return view.address.buffer != plan::kNoneOutput; });
+  ptrdiff_t views = 0;
+  plan::ForEachView(work, [&](const plan::View&, bool) { ++views; });
+  plan::ForEachView(call_.work, [&](plan::View& view, bool /*is_written*/) {
+    const auto index = static_cast<ptrdiff_t>(call_.memory.size());
+    ReadView(view, index >= views - first_result, &call_);
+    view = {{static_cast<int>(index), 0},
+            IsFloating(view.dtype) ? DType::kF64 : view.dtype,
+            view.shape,
+            task::ContiguousStrides(view.shape)};
+  });
+}
+
+void ShadowNodes::WriteView(const plan::View& view, const std::vector<std::byte>* exact,
+                            uint32_t flags) {
+  if (CountOf(view.shape) <= 0) return;
+  const uint64_t base = DeviceAddress(buffers_, view.address);
+  ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
+    const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
+    const uint64_t bits = BitsAt(memory_.Host(address), view.dtype);
+    Shadow shadow{ValueOfBits(view.dtype, bits), flags};
+    if (exact != nullptr && IsFloating(view.dtype)) {
+      std::memcpy(&shadow.exact, exact->data() + i * 8, sizeof shadow.exact);
+    }
+    shadows_.Write(address, view.dtype, bits, shadow);
+  });
+}
+
+Status ShadowNodes::After(const plan::Operator& work, plan::OperatorRunner& operators) {
+  std::string problem = "it is too large";
+  if (!call_.is_too_large) {
+    TRY_ASSIGN(problem, operators.Run(call_.work, true, [&](int buffer) {
+      return std::span(call_.memory[static_cast<size_t>(buffer)]);
+    }));
+  }
+  if (!problem.empty()) {
+    not_followed_ = fmt::format("PyTorch's operator {} ({})", work.name, problem);
+  }
+  size_t index = 0;
+  plan::ForEachView(work, [&](const plan::View& view, bool is_written) {
+    const std::vector<std::byte>& exact = call_.memory[index++];
+    if (is_written) {
+      WriteView(view, problem.empty() ? &exact : nullptr, problem.empty() ? call_.flags : kReset);
+    }
+  });
+  call_ = {};
+  return {};
 }
 
 std::vector<std::array<plan::Address, 3>> ShadowNodes::Products(const plan::Gemm& gemm) const {

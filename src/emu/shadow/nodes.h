@@ -27,12 +27,15 @@ class ShadowNodes {
   template <typename Node>
   void Before(const Node&) {}
   void Before(const plan::Gemm& gemm);
+  void Before(const plan::Operator& work);
 
   void After(const plan::Copy& copy);
   void After(const plan::Upload& upload);
   void After(const plan::Fill& fill);
   void After(const plan::CopyView& copy);
   void After(const plan::Gemm& gemm);
+  /// Executes the operator in float64. Errors: those of `operators`.
+  Status After(const plan::Operator& work, plan::OperatorRunner& operators);
 
   /// Fills in the output's shadows.
   void Extract(const plan::View& view, engine::OutputTensor* output) const;
@@ -45,6 +48,15 @@ class ShadowNodes {
     std::vector<uint32_t> rows;  // flags of each row
     std::vector<uint32_t> columns;
   };
+  /// An operator in float64: each of its views is a buffer of its own, contiguous.
+  struct ExactCall {
+    plan::Operator work;
+    std::vector<std::vector<std::byte>> memory;  // of the views, in the order of ForEachView
+    uint32_t flags = 0;                          // of all arguments
+    bool is_too_large = false;
+  };
+  void ReadView(const plan::View& view, bool is_result, ExactCall* call) const;
+  void WriteView(const plan::View& view, const std::vector<std::byte>* exact, uint32_t flags);
   Matrix ReadMatrix(uint64_t address, DType dtype, int64_t rows, int64_t columns, int64_t ld,
                     bool transposed) const;
   void Multiply(const plan::Gemm& gemm, const std::array<plan::Address, 3>& at, Matrix* old) const;
@@ -57,6 +69,7 @@ class ShadowNodes {
   ThreadPool& pool_;
   std::string not_followed_;
   std::vector<Matrix> old_;  // previous results of a product that adds to them
+  ExactCall call_;
 };
 
 }  // namespace cupel::emu

@@ -506,6 +506,33 @@ std::map<std::string, Function> Functions() {
     FindDriverFunction("cuMemCreate", &function);
   });
   f["cluster_of_four"] = [](const Args& a, const Return& r) { Cluster(a, r, 4); };
+  f["operators"] = [](const Args& a, const Return& r) {
+    // relu of the argument, which PyTorch computes; then its first half, which is a view.
+    CupelValue arguments[2] = {};
+    arguments[0].kind = CUPEL_TENSOR, arguments[0].tensor = &a.tensor(0);
+    const auto call = [&](const char* name, CupelTensor* result, int count) {
+      struct Context {
+        CupelTensor* result;
+        uint64_t storage;
+      } context{result, arguments[0].tensor->storage};
+      cupel_rt_operator(
+          name, arguments, count,
+          [](void* at, const CupelTensor* shape, int32_t shares) -> const CupelTensor* {
+            auto& made = *static_cast<Context*>(at);
+            *made.result = *shape;
+            made.result->storage = shares < 0 ? cupel_rt_alloc(shape->storage_bytes) : made.storage;
+            return made.result;
+          },
+          &context);
+    };
+    CupelTensor relu = {}, half = {};
+    call("aten::relu", &relu, 1);
+    arguments[0].tensor = &relu;
+    arguments[1].kind = CUPEL_INT, arguments[1].i = 150;
+    call("test::first", &half, 2);
+    r(half);
+    cupel_rt_free(relu.storage);
+  };
   f["cluster_of_one"] = [](const Args& a, const Return& r) { Cluster(a, r, 1); };
   f["cluster_of_sixteen"] = [](const Args& a, const Return& r) { Cluster(a, r, 16); };
   f["cluster_of_sixteen_allowed"] = [](const Args& a, const Return& r) {

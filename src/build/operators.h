@@ -1,0 +1,30 @@
+// C++ declarations of PyTorch's operators, generated from the schemas of the user's PyTorch for the
+// operators whose names a source contains. Each declared function calls
+// cupel::shim::CallOperator (shim/cupel/operators.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cupel::build {
+
+struct OperatorHeaders {
+  std::string methods;    // declarations in at::OperatorMethods, a base of at::Tensor
+  std::string bodies;     // their definitions, in the namespace at
+  std::string functions;  // definitions, in the namespace at::operators
+};
+
+/// The operators of `names`, sorted, that `source` calls as a member or by a qualified name:
+/// "x.sum(", "torch::cat(", "at::mm_out(" (which is "mm").
+std::vector<std::string> OperatorsIn(std::string_view source,
+                                     const std::vector<std::string>& names);
+
+/// Declares the overloads of `names` (sorted) among the schemas
+/// "aten::sum.dim_IntList(Tensor self, int[1]? dim, …) -> Tensor". Skips schemas of other forms,
+/// and types that the shim does not have.
+OperatorHeaders DeclareOperators(const std::vector<std::string>& schemas,
+                                 const std::vector<std::string>& names);
+
+}  // namespace cupel::build

@@ -1,0 +1,126 @@
+# Which of PyTorch's operators a plan may contain, and how their arguments are passed.
+# An operator must be deterministic, and its results must depend on its arguments alone: no random numbers, no
+# files, no settings of the process, no custom operators. Imported after PyTorch is loaded.
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+FORBIDDEN_TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output,
+                  torch.Tag.dynamic_output_shape)
+# Read files, change settings or storages, give values to the host, or exist for autograd alone.
+FORBIDDEN = frozenset(["from_file", "item", "_local_scalar_dense", "is_nonzero", "equal", "allclose", "record_stream", "pin_memory", "_pin_memory", "is_pinned", "set_", "set", "set_data", "data", "resize_", "resize", "resize_as_", "resize_as", "resize_as_sparse_", "_resize_output_", "requires_grad_", "retain_grad", "backward", "_backward", "detach_", "rename", "rename_", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_print", "_async_error", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_constrain_range", "_use_cudnn_ctc_loss", "_cudnn_init_dropout_state", "_has_compatible_shallow_copy_type", "_version", "is_set_to", "_fused_dropout", "native_dropout", "_to_cpu", "cpu", "cuda", "_lazy_clone", "lift", "lift_fresh"])
+# Random only with dropout: what an argument must be so that there is none.
+WITHOUT_DROPOUT = {"dropout": {"train": False}, "dropout_": {"train": False}, "feature_dropout": {"train": False},
+                   "alpha_dropout": {"train": False}, "scaled_dot_product_attention": {"dropout_p": 0.0},
+                   "lstm": {"dropout": 0.0}, "gru": {"dropout": 0.0}, "rnn_tanh": {"dropout": 0.0},
+                   "rnn_relu": {"dropout": 0.0}}
+KINDS = frozenset(("Tensor", "int", "SymInt", "float", "bool", "str", "number", "ScalarType", "Layout",
+                   "MemoryFormat", "Device", "complex"))
+MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+
+
+class Refused(Exception):
+    """The operator, or this use of it, cannot be part of a plan."""
+
+
+def kind_of(argument: Any) -> str:
+    """The innermost type of an argument or a result: "Tensor", "ScalarType" …"""
+    kind = str(argument.real_type)
+    while kind.startswith(("Optional[", "List[")):
+        kind = kind[kind.index("[") + 1:-1]
+    return kind
+
+
+def problem_of(schema: Any, tags: Any) -> str | None:
+    """Why operators of this schema are not allowed; None if they are."""
+    name = schema.name.removeprefix("aten::")
+    if not schema.name.startswith("aten::"):
+        return "only PyTorch's own operators (aten) are supported"
+    if name in FORBIDDEN or name.startswith(("__", "_foreach", "_fused", "_sparse", "_nested", "_cudnn", "_test",
+                                             "sparse", "quantize", "fake_quant", "rand", "bernoulli", "_thnn_fused")):
+        return "it is not an operator on values of tensors alone"
+    if name not in WITHOUT_DROPOUT and any(tag in tags for tag in FORBIDDEN_TAGS):
+        return "its result is random, or has a shape that depends on values"
+    for argument in schema.arguments:
+        if kind_of(argument) not in KINDS:
+            return "it has an argument of type %s" % kind_of(argument)
+        is_list = str(argument.real_type).find("List[") >= 0
+        if is_list and argument.alias_info is not None and argument.alias_info.is_write:
+            return "it writes to a list of tensors"
+    if not schema.returns or any(kind_of(result) != "Tensor" for result in schema.returns):
+        return "it does not return tensors"
+    return None
+
+
+@functools.cache
+def operator(name: str) -> Any:
+    """The overload "aten::sum.dim_IntList". Raises Refused."""
+    space, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    overload = overload or "default"
+    if space != "aten" or not base.isidentifier() or base.startswith("__"):
+        raise Refused("%r is not an operator" % name)
+    packet = getattr(torch.ops.aten, base, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket) or overload not in packet.overloads():
+        raise Refused("this PyTorch has no operator %s" % name)
+    found = getattr(packet, overload)
+    problem = problem_of(found._schema, found.tags)
+    if problem is not None:
+        raise Refused("%s: %s" % (name, problem))
+    return found
+
+
+def check_dropout(schema: Any, arguments: list[Any]) -> None:
+    """Raises Refused if this call draws random numbers."""
+    needed = WITHOUT_DROPOUT.get(schema.name.removeprefix("aten::"), {})
+    for argument, value in zip(schema.arguments, arguments, strict=True):
+        if argument.name in needed and value != needed[argument.name]:
+            raise Refused("%s with dropout is random" % schema.name)
+
+
+@functools.lru_cache(maxsize=1)
+def schemas() -> list[str]:
+    """The texts of all allowed schemas."""
+    allowed = []
+    for schema in torch._C._jit_get_all_schemas():
+        if not schema.name.startswith("aten::"):
+            continue
+        name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
+        try:
+            allowed.append(str(operator(name)._schema))
+        except Refused:
+            continue
+    return sorted(allowed)
+
+
+def value_for(argument: Any, value: Any, in_float64: bool = False) -> Any:
+    """What is passed for `argument`: numbers become dtypes, layouts and formats; every device is the CPU."""
+    kind = kind_of(argument)
+    if kind == "Device":
+        return torch.device("cpu")
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [value_for(argument, item, in_float64) for item in value]
+    if kind == "ScalarType":
+        dtype = dtype_of(value)
+        return torch.float64 if in_float64 and dtype.is_floating_point else dtype
+    if kind == "MemoryFormat":
+        return MEMORY_FORMATS[value]
+    if kind == "Layout":
+        return torch.strided
+    return value
+
+
+@functools.cache
+def dtype_of(number: int) -> torch.dtype:
+    """The dtype of a number of c10::ScalarType."""
+    names = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", None, None, None, "bool",
+             None, None, None, "bfloat16")
+    if not 0 <= number < len(names) or names[number] is None:
+        raise Refused("dtype number %d is not supported" % number)
+    return getattr(torch, names[number])

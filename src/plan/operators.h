@@ -1,0 +1,42 @@
+// PyTorch as the executor of a plan's operators. The recorder asks it for the shapes of results,
+// and an engine for the results. oracle/operators.h implements it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "base/result.h"
+#include "plan/plan.h"
+
+namespace cupel::plan {
+
+/// Thread-safe.
+class OperatorRunner {
+ public:
+  virtual ~OperatorRunner() = default;
+
+  /// The schemas of all operators that a plan may contain, as PyTorch writes them:
+  /// "aten::sum.dim_IntList(Tensor self, int[1]? dim, …) -> Tensor".
+  virtual Result<std::vector<std::string>> Schemas() = 0;
+
+  /// Finds the results of a call without computing them. The question is {"name", "arguments",
+  /// "storages"}: the arguments' views name a storage by its index, and "storages" are their sizes
+  /// in bytes. The answer has "outputs" (each {"storage" or null, "offset", "dtype", "shape",
+  /// "strides", "bytes"}), "mutated" and "returns" ("tensor", "tuple" or "list"); or "refused", why
+  /// the operator is not allowed; or "failure", what PyTorch says against the call.
+  virtual Result<Json> Describe(const Json& question) = 0;
+
+  /// Executes an operator. `memory(i)` are the bytes of buffer i of the plan, in which all views
+  /// are. With `in_float64`, all floating-point views must be float64, and dtypes among the
+  /// arguments mean float64 too. Returns what PyTorch says against the call; empty if it was
+  /// executed.
+  virtual Result<std::string> Run(const Operator& work, bool in_float64,
+                                  const std::function<std::span<std::byte>(int)>& memory) = 0;
+};
+
+}  // namespace cupel::plan
