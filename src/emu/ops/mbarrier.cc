@@ -199,6 +199,9 @@ const Op* TestWait(Warp& warp, const Op* op) {
           warp.block->checker->clocks().Leave(warp.index, 1u << lane, barrier.completed);
           if (barrier.has_remote_arrivals) NoteAcquire(warp);
         }
+        for (const auto& [thread, number] : barrier.commits) {
+          AsyncOf(warp).TensorOf(warp).Observe(warp, thread, number);
+        }
         return true;
       });
   if (next == nullptr) return nullptr;
@@ -235,6 +238,30 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   });
 }
 
+/// tcgen05.commit: arrives when the lane's earlier operations are complete.
+const Op* ArriveAfterTensorOperations(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  return ForEachBarrier(warp, op, [&](int lane, MemoryBarrier&, const SharedPlace& place) {
+    if (place.block != warp.block) {
+      warp.worker->unsupported = "tcgen05.commit to an mbarrier of another block";
+      warp.stop = Stop::kFault;
+      return false;
+    }
+    Delivery delivery;
+    delivery.barrier = place.offset;
+    delivery.is_commit = true;
+    delivery.warp = &warp;
+    delivery.lanes = 1u << lane;
+    delivery.number =
+        async.TensorOf(warp).LastOf(warp.index * kLanes + static_cast<uint32_t>(lane));
+    if (warp.checking) {
+      delivery.clock = warp.block->checker->clocks().of(warp.index).now;
+      NoteWarpSync(warp, 0);  // what comes later has another time
+    }
+    return async.Expect(warp, std::move(delivery));
+  });
+}
+
 }  // namespace
 
 void RegisterMemoryBarriers(HandlerTable& table) {
@@ -250,6 +277,7 @@ void RegisterMemoryBarriers(HandlerTable& table) {
   add("@mbarrier.wait", &TestWait);
   add("@mbarrier.pending", &PendingCount);
   add("@cp.async.arrive", &ArriveAfterCopies);
+  add("@tcgen05.commit", &ArriveAfterTensorOperations);
 }
 
 }  // namespace cupel::emu
