@@ -1,5 +1,5 @@
-// Tests kernels with tcgen05 and tensor memory (testdata/blackwell.cu): their results, and that each
-// bug is found.
+// Tests kernels with tcgen05 and tensor memory (testdata/blackwell.cu): their results, and the bugs
+// that must be found.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -103,7 +103,7 @@ std::vector<std::byte> ReadBlocks(const Warp& warp, const TensorMatrix& matrix) 
       continue;
     }
     const uint32_t bytes = matrix.element_bytes;
-    for (uint32_t i = 0; i < kMatrixPiece / bytes; ++i) {
+    for (uint32_t i = 0; i < kMatrixPiece / bytes && line + i < matrix.lines; ++i) {
       std::memcpy(at(line + i, byte), from + size_t{i} * bytes, bytes);
     }
   }

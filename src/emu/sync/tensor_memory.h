@@ -44,7 +44,10 @@ struct TensorMatrix {
   uint32_t element_bytes = 16;  // only if transposed
   bool transposed = false;
 
-  uint32_t pieces() const { return lines * line_bytes / 16; }
+  uint32_t pieces() const {
+    const uint32_t of_piece = transposed ? 16 / element_bytes : 1;  // lines
+    return (lines + of_piece - 1) / of_piece * of_piece * line_bytes / 16;
+  }
   uint32_t depth() const { return line_bytes / element_bytes; }
   /// The first line of a piece, and its byte along k.
   uint32_t LineOf(uint32_t piece) const {
