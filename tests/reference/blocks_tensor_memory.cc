@@ -1,7 +1,7 @@
 // Kernels with tcgen05: one to three products that add to the same part of tensor memory (all
 // kinds, A in shared or tensor memory, all swizzles, both directions, 64 and 128 lines), and moves
-// between registers, shared memory and tensor memory in all shapes. SPDX-License-Identifier:
-// Apache-2.0
+// between registers, shared memory and tensor memory in all shapes.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <array>
@@ -22,7 +22,10 @@ struct TensorKind {
   std::string kind;  // "f16"
   uint32_t d = 1, a = 0, b = 0;
   bool saturates = false;
+  uint32_t scales = 0;  // of a line; 0: no block scales
 
+  bool is_narrow(uint32_t type) const { return kind.starts_with("mxf4") || (is_f8() && type > 1); }
+  bool is_f8() const { return kind.ends_with("f8f6f4"); }
   bool is_integer() const { return kind == "i8"; }
   uint32_t bytes() const { return kind == "tf32" ? 4 : kind == "f16" ? 2 : 1; }
 };
@@ -115,9 +118,10 @@ class ProductMaker {
       : kind_(kind), a_in_tensor_memory_(a_in_tensor_memory), random_(seed) {}
 
   BlockKernel Make() {
-    m_ = random_.Below(2) == 0 ? 64 : 128;
+    m_ = random_.Below(2) == 0 && kind_.scales == 0 ? 64 : 128;
     n_ = 16 * static_cast<uint32_t>(1 + random_.Below(random_.Below(6) == 0 ? 16 : 5));
-    if (m_ == 64 && random_.Below(2) == 0 && (!kind_.is_integer() || n_ <= 32)) n_ -= 8;
+    const bool is_fine = m_ == 64 ? !kind_.is_integer() || n_ <= 32 : kind_.scales != 0;
+    if (is_fine && random_.Below(2) == 0) n_ -= 8;
     first_lane_ = m_ == 64 ? 16 * static_cast<uint32_t>(random_.Below(2)) : 0;
     of_d_ = 8 * static_cast<uint32_t>(random_.Below(3));
     BlockKernel kernel;
@@ -136,11 +140,13 @@ class ProductMaker {
   }
 
  private:
-  uint32_t Columns() const { return of_d_ + n_ + 8; }
+  uint32_t OfLeft() const { return of_d_ + n_; }
+  uint32_t OfScales() const { return OfLeft() + 8; }  // 4 columns for A, and then for B
+  uint32_t Columns() const { return OfScales() + (kind_.scales != 0 ? 16 : 0); }
 
   /// Numbers whose sums are exact in every order and precision.
   uint64_t Value(uint32_t type) {
-    if (kind_.is_integer()) return random_();
+    if (kind_.is_integer() || kind_.is_narrow(type)) return random_();
     static constexpr Format kWord{32, 23, 127, true, 0x7fffffff};  // tf32 as it is stored
     const Format& format = kind_.kind == "tf32"  ? kWord
                            : kind_.kind == "f16" ? (type == 0 ? kF16 : kBF16)
@@ -166,7 +172,8 @@ class ProductMaker {
                        : static_cast<uint32_t>(random_.Below(2'000'000)) - 1'000'000u;
   }
   std::vector<std::byte> Inputs() {
-    const size_t words = size_t{Columns()} * kThreads, of_left = size_t{of_d_ + n_} * kThreads;
+    const size_t words = size_t{Columns()} * kThreads, of_left = size_t{OfLeft()} * kThreads;
+    const size_t of_scales = size_t{OfScales()} * kThreads;
     std::vector<std::byte> bytes(kTile + 4 * words);
     Fill(kind_.a, bytes.data(), kBytesOfA);
     Fill(kind_.b, bytes.data() + kBytesOfA, kBytesOfB);
@@ -174,20 +181,37 @@ class ProductMaker {
       const uint32_t word = Accumulator();
       std::memcpy(bytes.data() + kTile + 4 * i, &word, 4);
     }
-    Fill(kind_.a, bytes.data() + kTile + 4 * of_left, 4 * (words - of_left));
+    Fill(kind_.a, bytes.data() + kTile + 4 * of_left, 4 * (of_scales - of_left));
+    // Each quarter of the lanes has the same factors.
+    for (size_t i = 4 * of_scales; i < 4 * words; ++i) {
+      std::byte& byte = bytes[kTile + i];
+      byte = i / 4 % kThreads < 32 ? Factor() : bytes[kTile + i - 4 * 32];
+    }
     return bytes;
+  }
+  std::byte Factor() {
+    static constexpr uint8_t kPowers[] = {126, 127, 128}, kFloats[] = {0x30, 0x38, 0x3c, 0x40};
+    const bool is_float = kind_.kind == "mxf4nvf4";
+    return std::byte{is_float ? kFloats[random_.Below(4)] : kPowers[random_.Below(3)]};
   }
 
   std::string Product(std::string* name) {
-    const bool transposes_a = !a_in_tensor_memory_ && random_.Below(2) == 0;
-    const bool transposes_b = random_.Below(2) == 0;
+    const bool transposes_a =
+        !a_in_tensor_memory_ && !kind_.is_narrow(kind_.a) && random_.Below(2) == 0;
+    const bool transposes_b = !kind_.is_narrow(kind_.b) && random_.Below(2) == 0;
     const auto negates = [&] { return !kind_.is_integer() && random_.Below(3) == 0 ? 1u : 0u; };
     std::string text;
     if (!a_in_tensor_memory_) {
       text += Descriptor(random_, "%of_a", 0, transposes_a, kind_.bytes(), name);
     }
     text += Descriptor(random_, "%of_b", kBytesOfA, transposes_b, kind_.bytes(), name);
-    const uint32_t instruction = uint32_t{kind_.saturates} << 3 | kind_.d << 4 | kind_.a << 7 |
+    const auto byte = [&] {
+      return static_cast<uint32_t>(random_.Below(4)) / kind_.scales * kind_.scales;
+    };
+    const uint32_t of_d =
+        kind_.scales == 0 ? kind_.d << 4
+                          : byte() << 4 | byte() << 29 | uint32_t{kind_.kind != "mxf4nvf4"} << 23;
+    const uint32_t instruction = uint32_t{kind_.saturates} << 3 | of_d | kind_.a << 7 |
                                  kind_.b << 10 | negates() << 13 | negates() << 14 |
                                  uint32_t{transposes_a} << 15 | uint32_t{transposes_b} << 16 |
                                  n_ / 8 << 17 | m_ / 16 << 24;
@@ -197,7 +221,11 @@ class ProductMaker {
         instruction, (first_lane_ << 16) + of_d_, (first_lane_ << 16) + of_d_ + n_,
         random_.Below(4) == 0 ? 0 : 1);
     std::string disabled;
-    if (random_.Below(3) == 0) {
+    if (kind_.scales != 0) {
+      text +=
+          fmt::format("add.u32 %z0, %ta, {};\nadd.u32 %z1, %ta, {};\n", OfScales(), OfScales() + 4);
+      disabled = ", [%z0], [%z1]";
+    } else if (random_.Below(3) == 0) {
       for (uint32_t i = 0; i < 4; ++i) {
         text += fmt::format("mov.u32 %z{}, {:#x};\n", i, static_cast<uint32_t>(random_()));
       }
@@ -206,9 +234,12 @@ class ProductMaker {
     const bool scales =
         kind_.d == 1 && (kind_.kind == "f16" || kind_.kind == "tf32") && random_.Below(3) == 0;
     return text +
-           fmt::format("tcgen05.mma.cta_group::1.kind::{} [%x2], {}, %of_b, %idesc{}, %q{};\n",
-                       kind_.kind, a_in_tensor_memory_ ? "[%x3]" : "%of_a", disabled,
-                       scales ? fmt::format(", {}", random_.Below(3)) : "");
+           fmt::format(
+               "tcgen05.mma.cta_group::1.kind::{}{} [%x2], {}, %of_b, %idesc{}, %q{};\n",
+               kind_.kind,
+               kind_.scales == 0 ? "" : fmt::format(".block_scale.scale_vec::{}X", kind_.scales),
+               a_in_tensor_memory_ ? "[%x3]" : "%of_a", disabled,
+               scales ? fmt::format(", {}", random_.Below(3)) : "");
   }
 
   /// Stores D, 8 columns at a time, read in a random shape.
@@ -323,6 +354,16 @@ BlockKernel MoveKernel(uint64_t seed) {
 std::vector<BlockKernel> TensorMemoryKernels() {
   std::vector<TensorKind> kinds = {
       {"f16", 1, 0, 0}, {"f16", 0, 0, 0}, {"f16", 1, 1, 1}, {"tf32", 1, 2, 2}};
+  // Floats of 6 and 4 bits are only supported in shared memory, except for kinds of mxf4.
+  for (const uint32_t a : {0u, 1u, 3u, 4u, 5u}) {
+    for (const uint32_t b : {0u, 1u, 3u, 4u, 5u}) {
+      if (a > 1 || b > 1) kinds.push_back({"f8f6f4", 1, a, b});
+      kinds.push_back({"mxf8f6f4", 1, a, b, false, 1});
+    }
+  }
+  kinds.push_back({"mxf4", 1, 1, 1, false, 2});
+  kinds.push_back({"mxf4nvf4", 1, 1, 1, false, 2});
+  kinds.push_back({"mxf4nvf4", 1, 1, 1, false, 4});
   for (uint32_t i = 0; i < 8; ++i) {
     kinds.push_back({"f8f6f4", i / 4, i / 2 % 2, i % 2});
     kinds.push_back({"i8", 2, i / 2 % 2, i % 2, i >= 4});
@@ -330,8 +371,9 @@ std::vector<BlockKernel> TensorMemoryKernels() {
   std::vector<BlockKernel> kernels;
   uint64_t seed = 0;
   for (const TensorKind& kind : kinds) {
-    const uint64_t count = kind.bytes() > 1 ? 6 : 3;
+    const uint64_t count = kind.bytes() > 1 ? 6 : kind.kind == "i8" || kind.d == 0 ? 3 : 2;
     for (const bool in_tensor_memory : {false, true}) {
+      if (in_tensor_memory && kind.is_f8() && kind.is_narrow(kind.a)) continue;
       for (uint64_t i = 0; i < count; ++i) {
         kernels.push_back(ProductMaker(kind, in_tensor_memory, ++seed).Make());
       }

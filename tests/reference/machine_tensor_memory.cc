@@ -95,13 +95,25 @@ struct Layout {
   }
 };
 
-enum class Kind { kF16, kTf32, kF8, kI8 };
+enum class Kind { kF16, kTf32, kF8, kI8, kF4 };
 
 Kind KindOf(const Instr& instr) {
-  return instr.Has(Modifier::kKindF16)    ? Kind::kF16
-         : instr.Has(Modifier::kKindTf32) ? Kind::kTf32
-         : instr.Has(Modifier::kKindI8)   ? Kind::kI8
-                                          : Kind::kF8;
+  return instr.Has(Modifier::kKindF16)                                            ? Kind::kF16
+         : instr.Has(Modifier::kKindTf32)                                         ? Kind::kTf32
+         : instr.Has(Modifier::kKindI8)                                           ? Kind::kI8
+         : instr.modifiers.HasAny({Modifier::kKindMxf4, Modifier::kKindMxf4nvf4}) ? Kind::kF4
+                                                                                  : Kind::kF8;
+}
+
+/// Bits of an element of A or B, without padding.
+uint64_t BitsOfElement(Kind kind, uint64_t type) {
+  if (kind == Kind::kF8) return type <= 1 ? 8 : type == 5 ? 4 : 6;
+  return kind == Kind::kF16 ? 16 : kind == Kind::kTf32 ? 32 : kind == Kind::kF4 ? 4 : 8;
+}
+/// The bit of a line's element. Sixteen floats of 6 or 4 bits of f8f6f4 have 16 bytes.
+uint64_t PositionOf(Kind kind, uint64_t type, uint64_t k) {
+  const uint64_t bits = BitsOfElement(kind, type);
+  return kind == Kind::kF8 ? k / 16 * 128 + k % 16 * bits : k * bits;
 }
 
 /// An element of A or B whose type has this number in the instruction descriptor.
@@ -112,7 +124,13 @@ Number ValueOf(Kind kind, uint64_t type, uint64_t bits) {
     case Kind::kTf32:
       return Unpack(bits >> 13, kTF32);
     case Kind::kF8:
-      return Unpack(bits, type == 0 ? kE4M3 : kE5M2);
+      return Unpack(bits, type == 0   ? kE4M3
+                          : type == 1 ? kE5M2
+                          : type == 3 ? kE2M3
+                          : type == 4 ? kE3M2
+                                      : kE2M1);
+    case Kind::kF4:
+      return Unpack(bits, kE2M1);
     case Kind::kI8:
       break;
   }
@@ -222,32 +240,38 @@ bool Machine::CopyToTensorMemory(Block& block, Thread& thread, const Instr& inst
   return true;
 }
 
-/// tcgen05.mma [d], a or [a], b, instruction[, {disabled}], accumulates[, scale]
+/// tcgen05.mma [d], a or [a], b, instruction[, {disabled}][, [scales of a], [scales of b]],
+/// accumulates[, scale]
 bool Machine::MultiplyInTensorMemory(Block& block, Thread& thread, const Instr& instr) {
   const std::vector<Operand>& operands = instr.operands;
   const auto word = static_cast<uint32_t>(Read(block, thread, operands[3], 32));
   const auto field = [&](int first, int bits) { return Truncate(word >> first, bits); };
   const Kind kind = KindOf(instr);
-  const uint64_t type_d = field(4, 2), type_a = field(7, 3), type_b = field(10, 3);
+  const bool is_scaled = instr.Has(Modifier::kBlockScale);
+  const uint64_t type_d = is_scaled ? 1 : field(4, 2), type_a = field(7, 3), type_b = field(10, 3);
   const uint64_t n = field(17, 6) * 8, m = field(24, 5) * 16;
   const uint64_t element = kind == Kind::kF16 ? 2 : kind == Kind::kTf32 ? 4 : 1;
-  const uint64_t depth = 32 / element;
+  const uint64_t depth = kind == Kind::kF4 ? 64 : 32 / element;
   const bool negates = field(13, 1) != field(14, 1);
   const bool disables = operands[4].kind == OperandKind::kVector;
-  const bool accumulates = Read(block, thread, operands[disables ? 5 : 4], 1) != 0;
-  const bool scales = operands.size() == (disables ? 7u : 6u);
+  const size_t of_predicate = is_scaled ? 6 : disables ? 5 : 4;
+  const bool accumulates = Read(block, thread, operands[of_predicate], 1) != 0;
+  const bool scales = operands.size() > of_predicate + 1;
   const uint64_t scale = scales ? Read(block, thread, operands.back(), 32) : 0;
 
   auto from_shared = [&](const Operand& operand, uint64_t type, uint64_t lines, bool transposed,
                          std::vector<Number>* values) {
     const Layout layout(Read(block, thread, operand, 64), element, transposed);
     for (uint64_t i = 0; i < lines * depth; ++i) {
-      const Place place{Space::kShared, layout.At(i / depth, i % depth * element)};
-      const std::byte* bytes = Bytes(block, thread, place, element, element);
-      if (bytes == nullptr) return false;
+      const uint64_t bits = BitsOfElement(kind, type), first = PositionOf(kind, type, i % depth);
       uint64_t value = 0;
-      std::memcpy(&value, bytes, element);
-      values->push_back(ValueOf(kind, type, value));
+      for (uint64_t byte = first / 8; byte * 8 < first + bits; ++byte) {
+        const std::byte* at =
+            Bytes(block, thread, {Space::kShared, layout.At(i / depth, byte)}, 1, 1);
+        if (at == nullptr) return false;
+        value |= static_cast<uint64_t>(*at) << (byte - first / 8) * 8;
+      }
+      values->push_back(ValueOf(kind, type, Truncate(value >> first % 8, static_cast<int>(bits))));
     }
     return true;
   };
@@ -255,18 +279,42 @@ bool Machine::MultiplyInTensorMemory(Block& block, Thread& thread, const Instr& 
   if (operands[1].kind == OperandKind::kAddress) {
     const uint64_t at = SharedAddress(block, thread, operands[1]);
     for (uint64_t i = 0; i < m * depth; ++i) {
-      const uint64_t byte = i % depth * element;
+      const uint64_t first = PositionOf(kind, type_a, i % depth);
       const uint32_t* cell =
-          TensorCell(block, thread, LaneOf(i / depth, m, at >> 16), (at & 0xffff) + byte / 4);
+          TensorCell(block, thread, LaneOf(i / depth, m, at >> 16), (at & 0xffff) + first / 32);
       if (cell == nullptr) return false;
-      const uint64_t bits =
-          Truncate(*cell >> byte % 4 * 8, static_cast<int>(std::min<uint64_t>(8 * element, 32)));
-      a.push_back(ValueOf(kind, type_a, bits));
+      a.push_back(
+          ValueOf(kind, type_a,
+                  Truncate(*cell >> first % 32, static_cast<int>(BitsOfElement(kind, type_a)))));
     }
   } else if (!from_shared(operands[1], type_a, m, field(15, 1) != 0, &a)) {
     return false;
   }
   if (!from_shared(operands[2], type_b, n, field(16, 1) != 0, &b)) return false;
+
+  if (is_scaled) {
+    for (const bool left : {true, false}) {
+      const uint64_t at = SharedAddress(block, thread, operands[left ? 4 : 5]) & 0xffff;
+      const uint64_t first = left ? field(29, 2) : field(4, 2);
+      const uint64_t count = instr.modifiers.HasAny({Modifier::kScaleVec4X, Modifier::kBlock16}) ? 4
+                             : kind == Kind::kF4                                                 ? 2
+                                                 : 1;
+      std::vector<Number>& values = left ? a : b;
+      for (uint64_t i = 0; i < values.size(); ++i) {
+        const uint64_t line = i / depth, byte = first + i % depth * count / depth;
+        const uint32_t* cell = TensorCell(block, thread, line % 32, at + line / 32);
+        if (cell == nullptr) return false;
+        const uint64_t bits = *cell >> 8 * byte & 0xff;
+        Number factor = Number::Integer(false, 1);
+        if (field(23, 1) != 0) {
+          factor.exponent += static_cast<int>(bits) - 127;
+        } else {
+          factor = Unpack(bits, kE4M3);
+        }
+        values[i] = reference::Multiply(values[i], factor);
+      }
+    }
+  }
 
   const uint64_t d = SharedAddress(block, thread, operands[0]);
   for (uint64_t i = 0; i < m; ++i) {

@@ -82,33 +82,52 @@ enum class TensorCopyShape : uint8_t {
   k32x128b
 };
 
-/// The kinds of tcgen05.mma (Op::aux).
-enum class TensorKind : uint8_t { kF16, kTF32, kF8F6F4, kI8 };
+/// The kinds of tcgen05.mma.
+enum class TensorKind : uint8_t { kF16, kTF32, kF8F6F4, kI8, kMxF8F6F4, kMxF4, kMxF4NvF4 };
 
-/// The operands of "@tcgen05.mma": indices into the op's list of slots; -1 in the list: not given.
-/// Op::flops: D is scaled by 2^-flops first.
-enum TensorOperand : uint8_t {
-  kTensorD,            // address
-  kTensorA,            // descriptor (64 bits); -1: A is in tensor memory
-  kTensorAMemory,      // address
-  kTensorB,            // descriptor
-  kTensorInstruction,  // the instruction descriptor
-  kTensorAccumulates,  // predicate
-  kTensorDisabled,     // four words: lanes of D that stay as they are
-  kTensorOperands = kTensorDisabled + 4,
+/// What a product computes, packed into Op::aux.
+struct TensorMultiply {
+  TensorKind kind = TensorKind::kF16;
+  uint32_t scales = 0;  // factors of a line of A or B; 0: none
+  uint32_t shift = 0;   // D is multiplied by 2^-shift first
+
+  uint32_t Pack() const { return static_cast<uint32_t>(kind) | scales << 4 | shift << 8; }
+  static TensorMultiply Unpack(uint32_t bits) {
+    return {static_cast<TensorKind>(bits & 15u), bits >> 4 & 15u, bits >> 8 & 15u};
+  }
 };
 
-/// d = a * b + c, with 32 bytes along k. A and B are blocks of 8 lines of 16 bytes, [line][k].
+/// The operands of "@tcgen05.mma": indices into the op's list of slots; -1 in the list: not given.
+enum TensorOperand : uint8_t {
+  kTensorD,                             // address
+  kTensorA,                             // descriptor (64 bits); -1: A is in tensor memory
+  kTensorAMemory,                       // address
+  kTensorB,                             // descriptor
+  kTensorInstruction,                   // the instruction descriptor
+  kTensorAccumulates,                   // predicate
+  kTensorDisabled,                      // four words: lanes of D that stay as they are
+  kTensorScaleA = kTensorDisabled + 4,  // address
+  kTensorScaleB,                        // address
+  kTensorOperands,
+};
+
+/// d = a * b + c. A and B are blocks of 8 lines of 16 bytes, [line][k]; floats of 6 and 4 bits have
+/// been converted to e4m3. The elements of A and B can have factors: each line has `scales`, for
+/// equal parts of k.
 struct TensorProduct {
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16, d = MatrixType::kF32;
   uint32_t lines = 128, columns = 8;  // of D
+  uint32_t parts = 2;                 // blocks along k
+  uint32_t scales = 0;                // 1, 2 or 4; 0: no factors
   bool negates = false, saturates = false, accumulates = false;
-  uint32_t scale = 0;       // c is multiplied by 2^-scale
+  uint32_t shift = 0;       // c is multiplied by 2^-shift
   uint32_t first_lane = 0;  // 64 lines are in lanes [0, 16) or [16, 32) of each 32
   const std::byte* left = nullptr;
   const std::byte* right = nullptr;
-  uint32_t* cells = nullptr;  // of D's first column; a column has 128 words
-  uint32_t disabled[4] = {};  // by lane
+  const double* left_scales = nullptr;   // [line][part]
+  const double* right_scales = nullptr;  // [column][part]
+  uint32_t* cells = nullptr;             // of D's first column; a column has 128 words
+  uint32_t disabled[4] = {};             // by lane
 
   /// The lane of the first of 16 lines.
   uint32_t LaneOf(uint32_t line) const {

@@ -1,5 +1,5 @@
 // tcgen05: one micro-op for each instruction (emu/core/tensor_memory.h). Only what this file names
-// is supported: pairs of blocks (.cta_group::2), sparse and block-scaled products are not.
+// is supported: pairs of blocks (.cta_group::2), and sparse and weight-stationary products are not.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/core/tensor_memory.h"
 
@@ -44,10 +44,11 @@ constexpr Choices<TensorShape> kShapes = {{Modifier::k32x32b, TensorShape::k32x3
 constexpr Choices<uint32_t> kRepeats = {
     {Modifier::kX1, 1},   {Modifier::kX2, 2},   {Modifier::kX4, 4},   {Modifier::kX8, 8},
     {Modifier::kX16, 16}, {Modifier::kX32, 32}, {Modifier::kX64, 64}, {Modifier::kX128, 128}};
-constexpr Choices<TensorKind> kKinds = {{Modifier::kKindF16, TensorKind::kF16},
-                                        {Modifier::kKindTf32, TensorKind::kTF32},
-                                        {Modifier::kKindF8f6f4, TensorKind::kF8F6F4},
-                                        {Modifier::kKindI8, TensorKind::kI8}};
+constexpr Choices<TensorKind> kKinds = {
+    {Modifier::kKindF16, TensorKind::kF16},           {Modifier::kKindTf32, TensorKind::kTF32},
+    {Modifier::kKindF8f6f4, TensorKind::kF8F6F4},     {Modifier::kKindI8, TensorKind::kI8},
+    {Modifier::kKindMxf8f6f4, TensorKind::kMxF8F6F4}, {Modifier::kKindMxf4, TensorKind::kMxF4},
+    {Modifier::kKindMxf4nvf4, TensorKind::kMxF4NvF4}};
 
 /// True if the instruction has all of `needed`, and `optional` more words.
 bool Consists(const Instr& instr, std::initializer_list<Modifier> needed, size_t optional = 0) {
@@ -71,6 +72,20 @@ std::optional<TensorCopyShape> CopyShapeOf(const Instr& instr) {
   if (!instr.Has(Modifier::k64x128b)) return std::nullopt;
   return Choose<TensorCopyShape>(instr, {{Modifier::kWarpx20213, TensorCopyShape::k64x128b0213},
                                          {Modifier::kWarpx20123, TensorCopyShape::k64x128b0123}});
+}
+
+/// The factors of a line of A or B that a block-scaled product takes; nothing if it cannot.
+std::optional<uint32_t> ScalesOf(const Instr& instr, TensorKind kind) {
+  const bool is_short = kind == TensorKind::kMxF8F6F4;  // k is 32, else 64
+  const uint32_t by_default = is_short ? 1 : kind == TensorKind::kMxF4 ? 2 : 0;
+  const uint32_t scales = Choose<uint32_t>(instr, {{Modifier::kScaleVec1X, 1},
+                                                   {Modifier::kScaleVec2X, 2},
+                                                   {Modifier::kScaleVec4X, 4},
+                                                   {Modifier::kBlock32, is_short ? 1 : 2},
+                                                   {Modifier::kBlock16, 4}})
+                              .value_or(by_default);
+  const bool fits = scales == by_default || (by_default == 0 && (scales == 2 || scales == 4));
+  return fits && scales != 0 ? std::optional(scales) : std::nullopt;
 }
 
 }  // namespace
@@ -163,7 +178,8 @@ bool Decoder::EmitTensorMove(const Instr& instr) {
   const std::vector<Operand> elements =
       registers.kind == OperandKind::kVector ? registers.elements : std::vector<Operand>{registers};
   if (access.registers > 128 || elements.size() != access.registers ||
-      (has_split && instr.operands[of_split].kind != OperandKind::kImmediate)) {
+      (has_split && (instr.operands[of_split].kind != OperandKind::kImmediate ||
+                     instr.operands[of_split].bits > kTensorColumns))) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
   const int address = SumSlot(instr.operands[of_address], MemorySpace::kShared);
@@ -218,25 +234,40 @@ bool Decoder::EmitTensorCommit(const Instr& instr) {
   return !failed_;
 }
 
-/// mma.cta_group::1.kind[.collector::a::…] [d], a or [a], b, instruction[, {disabled}],
-/// accumulates[, scale]
+/// mma.cta_group::1.kind[.block_scale[.scale_vec::…]][.collector::a::…] [d], a or [a], b,
+/// instruction[, {disabled}][, [scales of a], [scales of b]], accumulates[, shift]
 bool Decoder::EmitTensorProduct(const Instr& instr) {
   const auto kind = Choose(instr, kKinds);
   const bool reuses =
       instr.modifiers.HasAny({Modifier::kCollectorAFill, Modifier::kCollectorAUse,
                               Modifier::kCollectorALastuse, Modifier::kCollectorADiscard});
-  if (!kind || !Consists(instr, {Modifier::kMma, Modifier::kCtaGroup1}, 1 + size_t{reuses})) {
+  if (!kind) return Fail(instr.Mnemonic());
+  TensorMultiply multiply;
+  multiply.kind = *kind;
+  const bool is_scaled = *kind >= TensorKind::kMxF8F6F4;
+  if (is_scaled) {
+    const auto scales = ScalesOf(instr, *kind);
+    if (!scales) return Fail(instr.Mnemonic());
+    multiply.scales = *scales;
+  }
+  const bool names_scales =
+      instr.modifiers.HasAny({Modifier::kScaleVec1X, Modifier::kScaleVec2X, Modifier::kScaleVec4X,
+                              Modifier::kBlock16, Modifier::kBlock32});
+  if (is_scaled != instr.Has(Modifier::kBlockScale) || (names_scales && !is_scaled) ||
+      !Consists(instr, {Modifier::kMma, Modifier::kCtaGroup1},
+                1 + size_t{reuses} + size_t{is_scaled} + size_t{names_scales})) {
     return Fail(instr.Mnemonic());
   }
   const std::vector<Operand>& operands = instr.operands;
   const bool disables = operands.size() > 4 && operands[4].kind == OperandKind::kVector;
-  const size_t of_predicate = disables ? 5 : 4;
-  const bool scales = operands.size() == of_predicate + 2;
-  if ((operands.size() != of_predicate + 1 && !scales) ||
+  const size_t of_predicate = is_scaled ? 6 : disables ? 5 : 4;
+  const bool shifts = operands.size() == of_predicate + 2;
+  if ((operands.size() != of_predicate + 1 && !shifts) || (is_scaled && (disables || shifts)) ||
       (disables && operands[4].elements.size() != 4) ||
-      (scales && (operands.back().kind != OperandKind::kImmediate || operands.back().bits > 15))) {
+      (shifts && (operands.back().kind != OperandKind::kImmediate || operands.back().bits > 15))) {
     return Fail(instr.Mnemonic() + " with these operands");
   }
+  if (shifts) multiply.shift = static_cast<uint32_t>(operands.back().bits);
   std::vector<int> list(kTensorOperands, -1);
   list[kTensorD] = SumSlot(operands[0], MemorySpace::kShared);
   if (operands[1].kind == OperandKind::kAddress) {
@@ -250,9 +281,11 @@ bool Decoder::EmitTensorProduct(const Instr& instr) {
   for (size_t i = 0; disables && i < 4; ++i) {
     list[kTensorDisabled + i] = Read(operands[4].elements[i], SlotKind::kWord, Type::kB32);
   }
-  Op& op = Emit(Micro::kTensorProduct);
-  op.aux = static_cast<uint32_t>(*kind);
-  op.flops = scales ? static_cast<uint32_t>(operands.back().bits) : 0;
+  if (is_scaled) {
+    list[kTensorScaleA] = SumSlot(operands[4], MemorySpace::kShared);
+    list[kTensorScaleB] = SumSlot(operands[5], MemorySpace::kShared);
+  }
+  Emit(Micro::kTensorProduct).aux = multiply.Pack();
   SetList(list);
   return !failed_;
 }

@@ -52,9 +52,8 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kWarpgroup:
       return "sm_90a: dense, all shapes, types, layouts and swizzles";
     case Decode::kTensorMemory:
-      return "sm_100a, one block: alloc, ld, st, cp, mma (f16, tf32, f8f6f4 of 8 bits, i8), "
-             "commit, "
-             "fences and waits; without shift, .sp, .ws, .ashift and block scales";
+      return "sm_100a, one block: alloc, ld, st, cp, mma (dense, all kinds), commit, fences and "
+             "waits; without shift, .sp, .ws and .ashift";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:

@@ -3,11 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/dtype.h"
 #include "emu/check/race_checks.h"
 #include "emu/check/report.h"
 #include "emu/check/shared_race.h"
@@ -17,6 +20,7 @@
 #include "emu/core/launch_state.h"
 #include "emu/core/matrix.h"
 #include "emu/core/op.h"
+#include "emu/core/op_profile.h"
 #include "emu/core/tensor_memory.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
@@ -30,6 +34,43 @@ namespace {
 constexpr uint32_t kMatrixPiece = 16;
 constexpr uint32_t kDepthBytes = 32;  // of a product, along k
 constexpr uint32_t kBlockBytes = 8 * kMatrixPiece;
+constexpr uint32_t kByteMask =
+    0x3fffffffu;  // of the address of factors, whose upper bits name a byte
+
+/// How elements of A or B are stored. The emulator converts floats of 6 and 4 bits to e4m3.
+enum class Packing : uint8_t {
+  kPlain,
+  kE2M1,    // 16 elements in 8 bytes, and 8 bytes of padding
+  kE2M3,    // 16 elements in 12 bytes, and 4 bytes of padding
+  kE3M2,    // likewise
+  kNibbles  // e2m1, 32 elements in 16 bytes
+};
+
+/// The e4m3 of a float with so many bits of exponent and mantissa, and a sign.
+uint8_t ToE4M3(uint32_t bits, int exponent_bits, int mantissa_bits) {
+  const auto fraction = static_cast<float>(bits & ((1u << mantissa_bits) - 1));
+  const int exponent = static_cast<int>(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const float mantissa = fraction / static_cast<float>(1 << mantissa_bits);
+  const float value =
+      exponent == 0 ? std::ldexp(mantissa, 1 - bias) : std::ldexp(1 + mantissa, exponent - bias);
+  const bool negative = (bits >> (exponent_bits + mantissa_bits) & 1u) != 0;
+  return FloatToFloat8(DType::kF8E4M3, negative ? -value : value);
+}
+
+/// Converts a piece of 16 bytes to one or two pieces of e4m3.
+void Convert(Packing packing, const std::byte* from, std::byte* to) {
+  const uint32_t bits = packing == Packing::kE2M3 || packing == Packing::kE3M2 ? 6 : 4;
+  for (uint32_t i = 0; i < (packing == Packing::kNibbles ? 32u : 16u); ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, from + i * bits / 8, i * bits / 8 < kMatrixPiece - 1 ? 2 : 1);
+    const uint32_t code = word >> i * bits % 8 & ((1u << bits) - 1);
+    to[i] = static_cast<std::byte>(ToE4M3(code, packing == Packing::kE3M2 ? 3 : 2,
+                                          packing == Packing::kE2M3   ? 3
+                                          : packing == Packing::kE3M2 ? 2
+                                                                      : 1));
+  }
+}
 
 /// One lane's instruction.
 struct Issued {
@@ -113,6 +154,9 @@ std::vector<std::byte> ReadBlocks(const Warp& warp, const TensorMatrix& matrix) 
 /// What the kind and the instruction descriptor say about a product.
 struct TensorInstruction {
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16, d = MatrixType::kF32;
+  Packing of_a = Packing::kPlain, of_b = Packing::kPlain;
+  uint32_t scale_a = 0, scale_b = 0;  // the byte of a word that has a line's first factor
+  bool scales_are_powers = false;     // ue8m0, else ue4m3
   uint32_t lines = 0, columns = 0;
   bool transposes_a = false, transposes_b = false;
   bool negates = false, saturates = false;
@@ -139,32 +183,64 @@ bool ReadTypes(const Issued& issued, TensorKind kind, uint32_t bits, TensorInstr
       to->a = a == 0 ? MatrixType::kU8 : MatrixType::kS8;
       to->b = b == 0 ? MatrixType::kU8 : MatrixType::kS8;
       return (d == 2 && a <= 1 && b <= 1) || illegal();
+    case TensorKind::kMxF4:
+    case TensorKind::kMxF4NvF4:
+      to->a = to->b = MatrixType::kE4M3;
+      to->of_a = to->of_b = Packing::kNibbles;
+      return (a == 1 && b == 1) || illegal();
     case TensorKind::kF8F6F4:
+    case TensorKind::kMxF8F6F4:
       break;
   }
+  static constexpr Packing kPackings[] = {Packing::kPlain, Packing::kPlain, Packing::kPlain,
+                                          Packing::kE2M3,  Packing::kE3M2,  Packing::kE2M1};
   const auto is_known = [](uint32_t type) { return type <= 5 && type != 2; };
   if (!is_float || !is_known(a) || !is_known(b)) return illegal();
-  if (a > 1 || b > 1) {
-    return issued.Unsupported("tcgen05.mma.kind::f8f6f4 with floats of 6 or 4 bits");
-  }
-  to->a = a == 0 ? MatrixType::kE4M3 : MatrixType::kE5M2;
-  to->b = b == 0 ? MatrixType::kE4M3 : MatrixType::kE5M2;
+  to->a = a == 1 ? MatrixType::kE5M2 : MatrixType::kE4M3;
+  to->b = b == 1 ? MatrixType::kE5M2 : MatrixType::kE4M3;
+  to->of_a = kPackings[a];
+  to->of_b = kPackings[b];
   return true;
 }
 
-bool ReadInstruction(const Issued& issued, TensorKind kind, uint32_t bits, TensorInstruction* to) {
-  if (!ReadTypes(issued, kind, bits, to)) return false;
-  const bool is_integer = kind == TensorKind::kI8;
+/// The bits of a block-scaled product's instruction descriptor that differ from others'.
+bool ReadScaleBits(const Issued& issued, const TensorMultiply& multiply, uint32_t* bits,
+                   TensorInstruction* to) {
+  to->scale_b = *bits >> 4 & 3u;
+  to->scale_a = *bits >> 29 & 3u;
+  to->scales_are_powers = (*bits >> 23 & 1u) != 0;
+  if ((*bits >> 31) != 0) return issued.Unsupported("tcgen05.mma with K = 96");
+  const bool must_be_powers = multiply.kind != TensorKind::kMxF4NvF4;
+  const bool fits = to->scale_a % multiply.scales == 0 && to->scale_b % multiply.scales == 0;
+  if (!fits || (must_be_powers && !to->scales_are_powers)) {
+    return issued.Illegal(fmt::format(
+        "The instruction descriptor {:#010x} has factors (A {}, B {}, type {}) that this kind does "
+        "not allow.",
+        *bits, to->scale_a, to->scale_b, *bits >> 23 & 1u));
+  }
+  *bits = (*bits & ~(3u << 4 | 1u << 23 | 3u << 29)) | 1u << 4;  // as others, with D float32
+  return true;
+}
+
+bool ReadInstruction(const Issued& issued, const TensorMultiply& multiply, uint32_t bits,
+                     TensorInstruction* to) {
+  const bool is_scaled = multiply.scales != 0;
+  if ((is_scaled && !ReadScaleBits(issued, multiply, &bits, to)) ||
+      !ReadTypes(issued, multiply.kind, bits, to)) {
+    return false;
+  }
+  const bool is_integer = multiply.kind == TensorKind::kI8;
   to->lines = (bits >> 24 & 31u) * 16;
   to->columns = (bits >> 17 & 63u) * 8;
-  const uint32_t step =
-      to->lines == kTensorLanes || (is_integer && to->columns > 32) ? 16 : 8;  // of columns
-  if ((to->lines != 64 && to->lines != kTensorLanes) || to->columns == 0 || to->columns > 256 ||
-      to->columns % step != 0) {
-    return issued.Illegal(fmt::format(
-        "The instruction descriptor {:#010x} has M = {} and N = {}. M must be 64 or 128, and N a "
-        "multiple of {} up to 256.",
-        bits, to->lines, to->columns, step));
+  const bool is_coarse =
+      (to->lines == kTensorLanes && !is_scaled) || (is_integer && to->columns > 32);
+  const uint32_t step = is_coarse ? 16 : 8;  // of columns
+  if ((to->lines != 64 && to->lines != kTensorLanes) || (is_scaled && to->lines == 64) ||
+      to->columns == 0 || to->columns > 256 || to->columns % step != 0) {
+    return issued.Illegal(
+        fmt::format("The instruction descriptor {:#010x} has M = {} and N = {}. M must be {}128, "
+                    "and N a multiple of {} up to 256.",
+                    bits, to->lines, to->columns, is_scaled ? "" : "64 or ", step));
   }
   to->saturates = (bits >> 3 & 1u) != 0;
   to->negates = (bits >> 13 & 1u) != (bits >> 14 & 1u);
@@ -176,6 +252,10 @@ bool ReadInstruction(const Issued& issued, TensorKind kind, uint32_t bits, Tenso
         fmt::format("The instruction descriptor {:#010x} has bits that a dense product of this "
                     "kind does not allow.",
                     bits));
+  }
+  if ((to->transposes_a && to->of_a != Packing::kPlain) ||
+      (to->transposes_b && to->of_b != Packing::kPlain)) {
+    return issued.Illegal("Matrices of floats of 6 and 4 bits cannot be transposed.");
   }
   return true;
 }
@@ -226,17 +306,61 @@ std::vector<std::byte> ReadLeft(TensorMemory& memory, const TensorProduct& produ
   return blocks;
 }
 
+/// Floats of 6 and 4 bits become e4m3.
+void Unpack(Packing packing, std::vector<std::byte>* blocks) {
+  if (packing == Packing::kPlain) return;
+  const uint32_t parts = packing == Packing::kNibbles ? 2 : 1;  // blocks for each block
+  std::vector<std::byte> converted(blocks->size() * parts);
+  for (size_t at = 0; at < blocks->size(); at += kMatrixPiece) {
+    std::byte pieces[2 * kMatrixPiece];
+    Convert(packing, blocks->data() + at, pieces);
+    const size_t block = at / kBlockBytes * parts, line = at % kBlockBytes;
+    for (size_t part = 0; part < parts; ++part) {
+      std::memcpy(converted.data() + (block + part) * kBlockBytes + line,
+                  pieces + part * kMatrixPiece, kMatrixPiece);
+    }
+  }
+  *blocks = std::move(converted);
+}
+
+/// The factors of the lines of A or B: 32 lines in a column, in the lanes of each quarter. Returns
+/// false after an error.
+bool ReadScales(const Issued& issued, const TensorInstruction& instruction, uint32_t scales,
+                bool left, std::vector<double>* factors) {
+  const int32_t slot = ListOf(issued.warp, issued.op)[left ? kTensorScaleA : kTensorScaleB];
+  const TensorCell at =
+      TensorAddress(At<const uint32_t>(issued.warp, slot)[issued.lane] & kByteMask);
+  if (at.lane != 0) {
+    return issued.Illegal(
+        fmt::format("Factors must start at lane 0 of tensor memory, not at lane {}.", at.lane));
+  }
+  const uint32_t lines = left ? instruction.lines : instruction.columns;
+  if (!issued.memory.Read(issued.warp, {0xffu, at.column, (lines + 31) / 32})) return false;
+  const uint32_t first = left ? instruction.scale_a : instruction.scale_b;
+  for (uint32_t line = 0; line < lines; ++line) {
+    // The processors of a quarter of D's lanes read the factors of A in these lanes.
+    const uint32_t lane = left ? line : line % 32;
+    const uint32_t word = issued.memory.Column(at.column + line / 32)[lane];
+    for (uint32_t i = 0; i < scales; ++i) {
+      const auto bits = static_cast<uint8_t>(word >> 8 * (first + i));
+      factors->push_back(!instruction.scales_are_powers
+                             ? std::fabs(Float8ToFloat(DType::kF8E4M3, bits))
+                         : bits == 0xff ? std::numeric_limits<double>::quiet_NaN()
+                                        : std::ldexp(1.0, bits - 127));
+    }
+  }
+  return true;
+}
+
 bool MultiplyMatrices(const Issued& issued) {
   Warp& warp = issued.warp;
   const Op* op = issued.op;
   const int lane = issued.lane;
   const int32_t* slots = ListOf(warp, op);
   const auto word = [&](size_t operand) { return At<const uint32_t>(warp, slots[operand])[lane]; };
+  const TensorMultiply multiply = TensorMultiply::Unpack(op->aux);
   TensorInstruction instruction;
-  if (!ReadInstruction(issued, static_cast<TensorKind>(op->aux), word(kTensorInstruction),
-                       &instruction)) {
-    return false;
-  }
+  if (!ReadInstruction(issued, multiply, word(kTensorInstruction), &instruction)) return false;
   TensorProduct product;
   product.a = instruction.a;
   product.b = instruction.b;
@@ -246,7 +370,9 @@ bool MultiplyMatrices(const Issued& issued) {
   product.negates = instruction.negates;
   product.saturates = instruction.saturates;
   product.accumulates = (MaskAt(warp, slots[kTensorAccumulates]) >> lane & 1u) != 0;
-  product.scale = op->flops;
+  product.shift = multiply.shift;
+  product.scales = multiply.scales;
+  product.parts = instruction.of_a == Packing::kNibbles ? 4 : 2;
   for (size_t i = 0; i < 4 && slots[kTensorDisabled] >= 0; ++i) {
     product.disabled[i] = word(kTensorDisabled + i);
   }
@@ -275,6 +401,9 @@ bool MultiplyMatrices(const Issued& issued) {
     if (instruction.transposes_a) {
       return issued.Illegal("A matrix A in tensor memory cannot be transposed.");
     }
+    if (instruction.of_a != Packing::kPlain && instruction.of_a != Packing::kNibbles) {
+      return issued.Unsupported("tcgen05.mma with floats of 6 or 4 bits in tensor memory");
+    }
     product.first_lane = a.lane;
     if (!memory.Read(warp, {GroupsOf(product.lines, a.lane), a.column, kDepthBytes / 4})) {
       return false;
@@ -283,16 +412,29 @@ bool MultiplyMatrices(const Issued& issued) {
   } else {
     a_blocks = ReadBlocks(warp, shared.front());
   }
+  std::vector<double> left_scales, right_scales;
+  if (multiply.scales != 0 &&
+      (!ReadScales(issued, instruction, multiply.scales, true, &left_scales) ||
+       !ReadScales(issued, instruction, multiply.scales, false, &right_scales))) {
+    return false;
+  }
+  product.left_scales = left_scales.data();
+  product.right_scales = right_scales.data();
   product.first_lane = d.lane;
   const TensorRegion region{GroupsOf(product.lines, d.lane), d.column, product.columns};
   if (product.accumulates && !memory.Read(warp, region)) return false;
   if (!memory.Write(warp, region)) return false;
   if (warp.checking) memory.ReadsShared(warp, shared);
-  const std::vector<std::byte> b_blocks = ReadBlocks(warp, shared.back());
+  std::vector<std::byte> b_blocks = ReadBlocks(warp, shared.back());
+  Unpack(instruction.of_a, &a_blocks);
+  Unpack(instruction.of_b, &b_blocks);
   product.left = a_blocks.data();
   product.right = b_blocks.data();
   product.cells = memory.Column(d.column);
   warp.worker->launch->code->handlers->tensor_product(product);
+  if (warp.counting) {  // 32 bytes along k take as long for all types
+    warp.worker->profile->tensor_operations += uint64_t{2} * 16 * product.lines * product.columns;
+  }
   return true;
 }
 
