@@ -120,6 +120,14 @@ TEST_P(BlackwellTest, MultipliesLeftMatrixInTensorMemory) {
   EXPECT_EQ(Summary(outcome), "");
 }
 
+TEST_P(BlackwellTest, CorrectKernelsHaveNoFindingsInAnyOrder) {
+  for (uint64_t schedule = 1; schedule <= 6; ++schedule) {
+    emu.options.schedule = schedule;
+    EXPECT_EQ(Summary(Gemm(kNone)), "") << schedule;
+    EXPECT_EQ(Summary(Weights(kNone)), "") << schedule;
+  }
+}
+
 struct Case {
   int bug;
   const char* code;

@@ -246,22 +246,16 @@ bool TensorMemory::Access(Warp& warp, const TensorRegion& region, bool write) {
   const auto number = static_cast<uint32_t>(operations_.size() - 1);
   const bool is_product = mine.completion == TensorCompletion::kCommit;
   std::array<std::array<uint32_t, 3>, kGroups> ordered{};
-  bool is_unwritten = false;
+  bool has_warned = write;
   for (uint32_t column = region.first; column < region.first + region.columns; ++column) {
+    uint32_t unwritten = 0;
     for (uint32_t groups = region.groups; groups != 0; groups &= groups - 1) {
       const auto group = static_cast<uint32_t>(__builtin_ctz(groups));
       Uses& uses = uses_[column * kGroups + group];
       auto& known = ordered[group];
       if (!CheckOrder(warp, uses.writer, column, write, true, &known[0])) return false;
       if (!write) {
-        if (uses.writer == 0 && !is_unwritten) {
-          is_unwritten = true;
-          Warn(warp, mine.op, "uninitialized_tensor",
-               fmt::format("This instruction reads column {} of tensor memory, which nothing has "
-                           "written.",
-                           column),
-               static_cast<int>(mine.thread % kLanes));
-        }
+        if (uses.writer == 0) unwritten |= 1u << group;
         (is_product ? uses.product : uses.loader) = number;
         continue;
       }
@@ -271,6 +265,14 @@ bool TensorMemory::Access(Warp& warp, const TensorRegion& region, bool write) {
       }
       uses = {number, 0, 0};
     }
+    // Loads of 32 lanes also read those that products of 64 lines do not use.
+    if (has_warned || unwritten == 0 || (!is_product && unwritten != region.groups)) continue;
+    has_warned = true;
+    Warn(
+        warp, mine.op, "uninitialized_tensor",
+        fmt::format("This instruction reads column {} of tensor memory, which nothing has written.",
+                    column),
+        static_cast<int>(mine.thread % kLanes));
   }
   return true;
 }
