@@ -215,20 +215,25 @@ bool Decoder::EmitTensorCopy(const Instr& instr) {
   return !failed_;
 }
 
-/// commit.cta_group::1.mbarrier::arrive::one[.shared::cluster].b64 [barrier]
+/// commit.cta_group::1.mbarrier::arrive::one[.shared::cluster][.multicast::cluster].b64 [barrier]
+/// [, mask]
 bool Decoder::EmitTensorCommit(const Instr& instr) {
   uint32_t flags = 0;
   int base = -1;
   int32_t displacement = 0;
+  const bool is_multicast = instr.Has(Modifier::kMulticastCluster);
   if (!Consists(
           instr,
           {Modifier::kCommit, Modifier::kCtaGroup1, Modifier::kMbarrierArriveOne, Modifier::kB64},
-          size_t{instr.Has(Modifier::kSharedCluster)}) ||
-      instr.operands.size() != 1 || !BarrierAddress(instr, 0, &base, &displacement, &flags)) {
+          size_t{instr.Has(Modifier::kSharedCluster)} + size_t{is_multicast}) ||
+      instr.operands.size() != 1 + size_t{is_multicast} ||
+      !BarrierAddress(instr, 0, &base, &displacement, &flags)) {
     return Fail(instr.Mnemonic());
   }
+  const int mask = is_multicast ? Read(instr.operands[1], SlotKind::kWord, Type::kB16) : -1;
   Op& op = Emit(Micro::kTensorCommit);
   op.src[0] = base;
+  op.src[1] = mask;
   op.target = displacement;
   op.aux = flags;
   return !failed_;

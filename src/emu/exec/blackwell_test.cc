@@ -87,6 +87,17 @@ class BlackwellTest : public testing::TestWithParam<int> {
     return outcome;
   }
 
+  LaunchOutcome Pair(int bug) {
+    const size_t m = 256, n = 64, k = 320;
+    const uint64_t of_a = emu.Buffer(Elements(1, m * k)), of_b = emu.Buffer(Elements(2, n * k));
+    const uint64_t c = emu.Empty<float>(m * n);
+    emu.dynamic_shared = 50 * 1024;
+    const LaunchOutcome outcome = emu.Launch("pair", {2, 1, 1}, {192, 1, 1}, Map(of_a, m, k, 128),
+                                             Map(of_b, n, k, 32), c, static_cast<int>(k), bug);
+    if (bug == kNone) Compare(c, m, n, k);
+    return outcome;
+  }
+
   void Compare(uint64_t c, size_t m, size_t n, size_t k) {
     const std::vector<float> result = emu.Read<float>(c, m * n);
     for (size_t i = 0; i < m * n; ++i) {
@@ -125,7 +136,23 @@ TEST_P(BlackwellTest, CorrectKernelsHaveNoFindingsInAnyOrder) {
     emu.options.schedule = schedule;
     EXPECT_EQ(Summary(Gemm(kNone)), "") << schedule;
     EXPECT_EQ(Summary(Weights(kNone)), "") << schedule;
+    EXPECT_EQ(Summary(Pair(kNone)), "") << schedule;
   }
+}
+
+TEST_P(BlackwellTest, CommitsReleaseBuffersOfBothBlocks) {
+  const LaunchOutcome outcome = Pair(kNone);
+  EXPECT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_EQ(Summary(outcome), "");
+}
+
+TEST_P(BlackwellTest, FindsCommitThatForgetsTheOtherBlock) {
+  bool is_found = false;
+  for (uint64_t schedule = 0; schedule < 4; ++schedule) {
+    emu.options.schedule = schedule;
+    is_found |= Has(Pair(kEarlyRelease), "shared_race", "block");
+  }
+  EXPECT_TRUE(is_found);
 }
 
 struct Case {

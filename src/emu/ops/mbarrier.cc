@@ -238,28 +238,48 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   });
 }
 
-/// tcgen05.commit: arrives when the lane's earlier operations are complete.
-const Op* ArriveAfterTensorOperations(Warp& warp, const Op* op) {
-  AsyncState& async = AsyncOf(warp);
-  return ForEachBarrier(warp, op, [&](int lane, MemoryBarrier&, const SharedPlace& place) {
-    if (place.block != warp.block) {
-      warp.worker->unsupported = "tcgen05.commit to an mbarrier of another block";
-      warp.stop = Stop::kFault;
-      return false;
+/// The barrier at `place` gets an arrival when the lane's earlier tcgen05 operations are complete.
+bool CommitTo(Warp& warp, const Op* op, int lane, const SharedPlace& place) {
+  if (FindBarrier(warp, op, lane, place) == nullptr) return false;
+  Delivery delivery;
+  delivery.barrier = place.offset;
+  delivery.is_commit = true;
+  delivery.warp = &warp;
+  delivery.lanes = 1u << lane;
+  delivery.number =
+      AsyncOf(warp).TensorOf(warp).LastOf(warp.index * kLanes + static_cast<uint32_t>(lane));
+  if (warp.checking) {
+    delivery.clock = warp.block->checker->clocks().of(warp.index).now;
+    NoteWarpSync(warp, 0);  // what comes later has another time
+  }
+  return AsyncOf(*place.block).Expect(warp, std::move(delivery));
+}
+
+/// tcgen05.commit. src: barrier; the blocks of the cluster that get an arrival, or -1.
+const Op* Commit(Warp& warp, const Op* op) {
+  const ClusterState& cluster = *warp.block->cluster;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    SharedPlace place;
+    if (!BarrierPlace(warp, op, lane, &place)) return nullptr;
+    if (op->src[1] < 0) {
+      if (!CommitTo(warp, op, lane, place)) return nullptr;
+      continue;
     }
-    Delivery delivery;
-    delivery.barrier = place.offset;
-    delivery.is_commit = true;
-    delivery.warp = &warp;
-    delivery.lanes = 1u << lane;
-    delivery.number =
-        async.TensorOf(warp).LastOf(warp.index * kLanes + static_cast<uint32_t>(lane));
-    if (warp.checking) {
-      delivery.clock = warp.block->checker->clocks().of(warp.index).now;
-      NoteWarpSync(warp, 0);  // what comes later has another time
+    uint32_t blocks = At<const uint32_t>(warp, op->src[1])[lane] & 0xffffu;
+    for (; blocks != 0; blocks &= blocks - 1) {
+      const auto rank = static_cast<size_t>(__builtin_ctz(blocks));
+      if (rank >= cluster.blocks.size() || cluster.blocks[rank]->live_threads == 0) {
+        return Fault(warp, op, "exited_block",
+                     fmt::format("The commit names block {} of the cluster, which has exited or "
+                                 "does not exist.",
+                                 rank),
+                     lane);
+      }
+      if (!CommitTo(warp, op, lane, {cluster.blocks[rank].get(), place.offset})) return nullptr;
     }
-    return async.Expect(warp, std::move(delivery));
-  });
+  }
+  return op + 1;
 }
 
 }  // namespace
@@ -277,7 +297,7 @@ void RegisterMemoryBarriers(HandlerTable& table) {
   add("@mbarrier.wait", &TestWait);
   add("@mbarrier.pending", &PendingCount);
   add("@cp.async.arrive", &ArriveAfterCopies);
-  add("@tcgen05.commit", &ArriveAfterTensorOperations);
+  add("@tcgen05.commit", &Commit);
 }
 
 }  // namespace cupel::emu

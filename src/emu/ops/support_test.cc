@@ -52,8 +52,9 @@ std::string_view NoteOn(Decode decode) {
     case Decode::kWarpgroup:
       return "sm_90a: dense, all shapes, types, layouts and swizzles";
     case Decode::kTensorMemory:
-      return "sm_100a, one block: alloc, ld, st, cp, mma (dense, all kinds), commit, fences and "
-             "waits; without shift, .sp, .ws and .ashift";
+      return ".cta_group::1: alloc, ld, st, cp, mma (dense, all kinds), commit (also to other "
+             "blocks), "
+             "fences and waits; without shift, .sp, .ws and .ashift";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:

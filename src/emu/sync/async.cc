@@ -7,6 +7,7 @@
 
 #include "emu/check/race_checks.h"
 #include "emu/check/shared_race.h"
+#include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
@@ -169,13 +170,25 @@ bool AsyncState::Expect(Warp& warp, Delivery delivery) {
 /// The tcgen05 operations of a thread are complete, and arrive at the barrier.
 bool AsyncState::CompleteCommit(Warp& waiter, MemoryBarrier& barrier, const Delivery& delivery) {
   barrier.pending -= std::min(barrier.pending, 1u);
+  Warp& issuer = *delivery.warp;
+  const bool is_remote = issuer.block != waiter.block;
+  barrier.has_remote_arrivals |= is_remote;
   if (!waiter.checking) return true;
-  const auto thread =
-      delivery.warp->index * kLanes + static_cast<uint32_t>(__builtin_ctz(delivery.lanes));
+  const auto thread = issuer.index * kLanes + static_cast<uint32_t>(__builtin_ctz(delivery.lanes));
   const auto number = static_cast<uint32_t>(delivery.number);
+  if (is_remote) {
+    TensorMemory& memory = AsyncOf(issuer).TensorOf(issuer);
+    if (!memory.Complete(issuer, thread, number)) {
+      waiter.stop = Stop::kFault;
+      return false;
+    }
+    memory.Follow(issuer, thread, number);
+    NoteRelease(issuer);  // the waiter acquires
+    return true;
+  }
   BlockClocks& clocks = waiter.block->checker->clocks();
   if (!TensorOf(waiter).Complete(waiter, thread, number)) return false;
-  clocks.ArriveAt(delivery.warp->index, delivery.clock, barrier.arrived);
+  clocks.ArriveAt(issuer.index, delivery.clock, barrier.arrived);
   std::erase_if(barrier.commits, [&](const auto& commit) { return commit.first == thread; });
   barrier.commits.emplace_back(thread, number);
   return true;

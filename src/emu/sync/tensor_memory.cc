@@ -328,10 +328,19 @@ void TensorMemory::Observe(const Warp& warp, Source source, uint32_t number) {
 
 void TensorMemory::Observe(const Warp& warp, uint32_t thread, uint32_t number) {
   Observe(warp, Source{TensorCompletion::kCommit, thread}, number);
+  Follow(warp, thread, number);
+}
+
+void TensorMemory::Follow(const Warp& warp, uint32_t thread, uint32_t number) {
   BlockClocks& clocks = warp.block->checker->clocks();
   clocks.Learn(warp.index, thread / kLanes, operations_[number].clock);
   for (const auto& [other, reader] : readers_[thread]) {
-    if (reader.first <= number) clocks.Learn(warp.index, other, reader.clock);
+    if (reader.first > number) continue;
+    if (other == warp.index) {
+      clocks.Sync(warp.index, warp.active);
+    } else {
+      clocks.Learn(warp.index, other, reader.clock);
+    }
   }
 }
 

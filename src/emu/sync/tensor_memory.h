@@ -106,6 +106,9 @@ class TensorMemory {
   bool Complete(Warp& waiter, uint32_t thread, uint32_t number);
   /// The warp has waited for them.
   void Observe(const Warp& warp, uint32_t thread, uint32_t number);
+  /// The warp's later events come after the reads of these operations, which others may have
+  /// checked.
+  void Follow(const Warp& warp, uint32_t thread, uint32_t number);
   /// tcgen05.wait::ld or ::st.
   void Wait(const Warp& warp, TensorCompletion completion);
   /// tcgen05.fence::after_thread_sync.

@@ -1,5 +1,5 @@
-// Kernels for compute capability 10.0a with tcgen05 and tensor memory. The last argument of `gemm`
-// selects a bug, so that every wrong kernel has a correct twin. blackwell.ptx is what nvcc makes of
+// Kernels for compute capability 10.0a with tcgen05 and tensor memory. Their last argument selects
+// a bug, so that every wrong kernel has a correct twin. blackwell.ptx is what nvcc makes of
 // them:
 //   nvcc -ptx -arch=sm_100a -O3 -std=c++17 -lineinfo blackwell.cu
 // SPDX-License-Identifier: Apache-2.0
@@ -253,6 +253,92 @@ extern "C" __global__ void weights(const bf16* p, const bf16* b, float* c, int b
   __syncthreads();
   if (warp == 0) {
     Free(d, 128);
+    Relinquish();
+  }
+}
+
+struct PairTiles {
+  bf16 a[kStages][kM * kK];
+  bf16 b[kStages][kN * kK];
+  uint64_t full[kStages], empty[kStages], done;
+  uint32_t address;
+};
+
+// c[256][64] = a[256][k] * b[64][k] by a cluster of two blocks. Each block copies its own half of
+// A, and half of B to both blocks. A buffer is free when the products of both blocks are complete.
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+    pair(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, float* c,
+         int k, int bug) {
+  extern __shared__ char memory[];
+  auto& shared =
+      *reinterpret_cast<PairTiles*>((reinterpret_cast<uint64_t>(memory) + 1023) & ~1023ull);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rank = blockIdx.x;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      Init(&shared.full[s], 1);
+      Init(&shared.empty[s], bug == kEarlyRelease ? 1 : 2);
+    }
+    Init(&shared.done, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  if (warp == 0) Allocate(&shared.address, 64);
+  FenceBefore();
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  FenceAfter();
+  const uint32_t d = shared.address;
+  const int steps = k / kK;
+  if (warp == 4 && lane == 0) {
+    for (int i = 0; i < steps; ++i) {
+      const int s = i % kStages;
+      if (i >= kStages) Wait(&shared.empty[s], (i / kStages - 1) & 1);
+      Expect(&shared.full[s], (kM + kN) * kK * sizeof(bf16));
+      Load(shared.a[s], &a, &shared.full[s], i * kK, rank * kM);
+      asm volatile(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+          ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(
+              Shared(shared.b[s] + rank * kN / 2 * kK)),
+          "l"(&b), "r"(i * kK), "r"(rank * kN / 2), "r"(Shared(&shared.full[s])),
+          "h"(static_cast<short>(3))
+          : "memory");
+    }
+  }
+  if (warp == 5 && lane == 0) {
+    for (int i = 0; i < steps; ++i) {
+      const int s = i % kStages;
+      Wait(&shared.full[s], i / kStages & 1);
+      for (int step = 0; step < kK / 16; ++step) {
+        Multiply(d, Descriptor(shared.a[s]) + 2 * step, Descriptor(shared.b[s]) + 2 * step,
+                 Instruction(kM, kN), i + step != 0);
+      }
+      if (bug == kEarlyRelease) {
+        Commit(&shared.empty[s]);
+      } else {
+        asm volatile(
+            "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
+            ".multicast::cluster.b64 [%0], %1;" ::"r"(Shared(&shared.empty[s])),
+            "h"(static_cast<short>(3))
+            : "memory");
+      }
+    }
+    Commit(&shared.done);
+  }
+  __syncwarp();
+  if (warp < 4) {
+    Wait(&shared.done, 0);
+    FenceAfter();
+    for (int column = 0; column < kN; column += 8) {
+      float values[8];
+      LoadTensor(d + (warp << 21) + column, values);
+      WaitLoads();
+      for (int i = 0; i < 8; ++i) {
+        c[(rank * kM + warp * 32 + lane) * kN + column + i] = values[i];
+      }
+    }
+    FenceBefore();
+  }
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  if (warp == 0) {
+    Free(d, 64);
     Relinquish();
   }
 }
