@@ -1,4 +1,4 @@
-// tcgen05: allocates tensor memory, and moves data between it and registers.
+// tcgen05: allocates tensor memory, and moves data between it and registers or shared memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/core/tensor_memory.h"
 
@@ -22,6 +22,7 @@
 #include "emu/core/worker.h"
 #include "emu/ops/access.h"
 #include "emu/ops/handlers.h"
+#include "emu/ops/tensor_operands.h"
 #include "emu/sync/async.h"
 #include "emu/sync/barriers.h"
 #include "emu/sync/tensor_memory.h"
@@ -173,6 +174,84 @@ const Op* FenceTensors(Warp& warp, const Op* op) {
   return op + 1;
 }
 
+/// The lines and bytes of a line that a copy reads.
+TensorMatrix SourceOf(TensorCopyShape shape) {
+  TensorMatrix matrix;
+  matrix.line_bytes =
+      shape == TensorCopyShape::k128x256b || shape == TensorCopyShape::k4x256b ? 32 : 16;
+  switch (shape) {
+    case TensorCopyShape::k128x256b:
+    case TensorCopyShape::k128x128b:
+      matrix.lines = 128;
+      break;
+    case TensorCopyShape::k4x256b:
+      matrix.lines = 4;
+      break;
+    case TensorCopyShape::k64x128b0213:
+    case TensorCopyShape::k64x128b0123:
+      matrix.lines = 64;
+      break;
+    case TensorCopyShape::k32x128b:
+      matrix.lines = 32;
+      break;
+  }
+  return matrix;
+}
+
+/// The line of the source that lane `lane` gets; -1: none. `first` is the lane of the address.
+int LineFor(TensorCopyShape shape, uint32_t lane, uint32_t first) {
+  switch (shape) {
+    case TensorCopyShape::k128x256b:
+    case TensorCopyShape::k128x128b:
+      return static_cast<int>(lane);
+    case TensorCopyShape::k4x256b:
+      return lane % 32 == first ? static_cast<int>(lane / 32) : -1;
+    case TensorCopyShape::k64x128b0213:
+      return static_cast<int>(lane % 64);
+    case TensorCopyShape::k64x128b0123:
+      return static_cast<int>(lane / 64 * 32 + lane % 32);
+    case TensorCopyShape::k32x128b:
+      return static_cast<int>(lane % 32);
+  }
+  return -1;
+}
+
+/// src: address, matrix descriptor; aux: a TensorCopyShape
+bool CopyToTensor(const Issued& issued) {
+  Warp& warp = issued.warp;
+  const auto shape = static_cast<TensorCopyShape>(issued.op->aux);
+  const TensorCell to = TensorAddress(At<const uint32_t>(warp, issued.op->src[0])[issued.lane]);
+  const uint64_t bits = At<const uint64_t>(warp, issued.op->src[1])[issued.lane];
+  const bool is_short = shape == TensorCopyShape::k4x256b;
+  if (to.lane >= (is_short ? 32u : 1u)) {
+    return issued.Illegal(
+        fmt::format("The copy must start at {} of tensor memory. Its address "
+                    "names lane {}.",
+                    is_short ? "one of the lanes 0 to 31" : "lane 0", to.lane));
+  }
+  TensorMatrix matrix = SourceOf(shape);
+  if (!ReadDescriptor(issued, bits, &matrix.matrix)) return false;
+  if (matrix.matrix.atom == MatrixDescriptor::kLargerAtom) {
+    return issued.Unsupported("tcgen05.cp with the swizzling mode with atoms of 32 bytes");
+  }
+  if (!CheckMatrix(issued, matrix)) return false;
+  TensorMemory& memory = issued.memory;
+  memory.Issue(warp, issued.op, issued.lane, TensorCompletion::kCommit);
+  const uint32_t words = matrix.line_bytes / 4;
+  const uint32_t groups = is_short ? 0x55u << to.lane / 16 : 0xffu;
+  if (!memory.Write(warp, {groups, to.column, words})) return false;
+  if (warp.checking) memory.ReadsShared(warp, {matrix});
+  for (uint32_t lane = 0; lane < kTensorLanes; ++lane) {
+    const int line = LineFor(shape, lane, to.lane);
+    if (line < 0) continue;
+    for (uint32_t word = 0; word < words; ++word) {
+      std::memcpy(memory.Column(to.column + word) + lane,
+                  warp.shared + matrix.matrix.OfLines(static_cast<uint32_t>(line), word * 4), 4);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void RegisterTensorMemory(HandlerTable& table) {
@@ -186,6 +265,7 @@ void RegisterTensorMemory(HandlerTable& table) {
   add("@tcgen05.relinquish", &Relinquish);
   add("@tcgen05.ld", &MoveTensor<false>);
   add("@tcgen05.st", &MoveTensor<true>);
+  add("@tcgen05.cp", &ForEachThread<&CopyToTensor>);
   add("@tcgen05.wait", &WaitForTensors);
   add("@tcgen05.fence", &FenceTensors);
 }
