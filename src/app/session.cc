@@ -87,6 +87,7 @@ Result<build::Options> CompilerOptions(const Common& common, const Compile& comp
   options.shim = data / "shim";
   options.cache = cache / "build";
   options.arch = compile.arch;
+  if (const auto model = device::Find(common.model)) options.device_major = model->major;
   options.flags = compile.flags;
   options.allow_weak_sandbox = compile.allow_weak_sandbox;
   options.stop = common.stop;

@@ -60,6 +60,28 @@ Description H200() {
   return d;
 }
 
+// Limits: CUDA programming guide, compute capability 10.0; peaks: NVIDIA's HGX B200 data sheet.
+// Nothing is measured here: the bandwidth of the cache is the H200's by processors, and the latency
+// is the H200's.
+Description B200() {
+  Description d = Hopper();
+  d.name = "b200";
+  d.full_name = "NVIDIA B200";
+  d.major = 10;
+  d.sm_count = 148;
+  d.clock_khz = 1'965'000;
+  d.memory_clock_khz = 3'996'000;
+  d.memory_bus_bits = 8192;
+  d.global_memory_bytes = 183'359 * kMiB;
+  d.l2_bytes = 126 * kMiB;
+  d.dram_bytes = 8.0e12 * kAchievableDram;
+  d.l2_bandwidth = 9.0e12;
+  d.fp32_flops = 74.4e12;  // 148 SMs * 128 lanes * 2 * 1.965 GHz
+  d.fp64_flops = 37e12;
+  d.tensor_flops = 2250e12;
+  return d;
+}
+
 // Limits: programming guide, compute capability 8.0; peaks: A100 data sheet.
 Description A100() {
   Description d;
@@ -109,7 +131,7 @@ int BlocksByShared(const Description& d, int64_t shared_bytes) {
 }  // namespace
 
 const std::vector<Description>& All() {
-  static const std::vector<Description> all = {H100(), H200(), A100()};
+  static const std::vector<Description> all = {H100(), H200(), B200(), A100()};
   return all;
 }
 

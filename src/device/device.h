@@ -14,7 +14,7 @@
 namespace cupel::device {
 
 struct Description {
-  std::string name;          // "h100", "h200", "a100": the argument of --model
+  std::string name;          // "h100", "h200", "b200" …: the argument of --model
   std::string full_name;     // as cudaDeviceProp::name
   std::string uuid;          // of the GPU in this machine; empty for a description without a GPU
   int major = 9, minor = 0;  // compute capability

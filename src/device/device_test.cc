@@ -14,7 +14,7 @@ TEST(Device, FindsByNameOrListsKnownNames) {
   auto unknown = Find("h900");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(unknown.error().remedy, "known: h100, h200, a100");
+  EXPECT_EQ(unknown.error().remedy, "known: h100, h200, b200, a100");
   EXPECT_EQ(All().front().name, "h100");
 }
 
@@ -28,8 +28,8 @@ TEST(Device, DescriptionsAreComplete) {
     EXPECT_GT(d.l2_bandwidth, d.dram_bytes) << d.name;
     // The achievable bandwidth is below the peak from clock and bus width.
     EXPECT_LT(d.dram_bytes, 2.0 * d.memory_clock_khz * 1e3 * d.memory_bus_bits / 8) << d.name;
-    // Two operations per lane and clock; 64 (8.0) or 128 (9.0) lanes per SM.
-    const double lanes = d.major == 9 ? 128 : 64;
+    // Two operations per lane and clock; 64 (8.0) or 128 (9.0, 10.0) lanes per SM.
+    const double lanes = d.major >= 9 ? 128 : 64;
     EXPECT_NEAR(d.fp32_flops, 2 * lanes * d.sm_count * d.clock_khz * 1e3, 0.01 * d.fp32_flops);
     EXPECT_GT(d.launch_latency_us, 0) << d.name;
   }

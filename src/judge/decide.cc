@@ -114,8 +114,9 @@ struct Collected {
 bool IsCause(const records::Finding& finding) {
   static constexpr std::string_view kCauses[] = {
       "uninitialized_shared", "uninitialized_global", "uninitialized_register",
-      "uninitialized_local",  "missing_copy_wait",    "store_conflict",
-      "missing_syncwarp",     "shared_race",          "global_race"};
+      "uninitialized_local",  "uninitialized_tensor", "missing_copy_wait",
+      "missing_tensor_fence", "store_conflict",       "missing_syncwarp",
+      "shared_race",          "global_race"};
   // A mask that omits executing lanes still gives them their values.
   if (finding.code == "shuffle_inactive_lane") {
     return finding.undefined;

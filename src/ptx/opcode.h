@@ -19,6 +19,7 @@ enum class Writes : uint8_t {
   kFirst,             // the first, unless it is an address
   kUpdatesFirst,      // the first, which is also read
   kFirstOfReduction,  // the first, if the instruction has the modifier .red
+  kFirstOfLoad,       // the first, if the instruction has the modifier .ld
 };
 
 /// kUnknown if no row has this text.

@@ -13,8 +13,8 @@ namespace cupel::reference {
 
 std::vector<BlockKernel> AllBlockKernels() {
   std::vector<BlockKernel> all;
-  for (const auto family :
-       {ProductKernels, TensorKernels, CopyKernels, BarrierKernels, ClusterKernels}) {
+  for (const auto family : {ProductKernels, TensorMemoryKernels, TensorKernels, CopyKernels,
+                            BarrierKernels, ClusterKernels}) {
     for (BlockKernel& kernel : family()) all.push_back(std::move(kernel));
   }
   return all;
@@ -62,8 +62,10 @@ std::string CompareBuffers(const std::vector<std::vector<std::byte>>& expected,
   return {};
 }
 
-std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes) {
-  std::string text = ".version 8.5\n.target sm_90a\n.address_size 64\n.visible .entry k(";
+std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes,
+                      const std::string& target) {
+  std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n.visible .entry k(",
+                                 target == "sm_90a" ? "8.5" : "9.0", target);
   for (size_t i = 0; i < buffers; ++i) text += fmt::format("{}.param .u64 b{}", i ? ", " : "", i);
   for (size_t i = 0; i < maps; ++i) text += fmt::format(", .param .align 64 .b8 m{}[128]", i);
   text += fmt::format(

@@ -1,4 +1,4 @@
-// Kernels whose threads work together as a block or a cluster: products of warpgroups (wgmma),
+// Kernels whose threads work together as a block or a cluster: products (wgmma, tcgen05),
 // mbarriers, asynchronous copies, tensor maps, clusters. Operands and layouts are random, and the
 // results are those that PTX defines: sums are exact, and nothing depends on the order of threads.
 // SPDX-License-Identifier: Apache-2.0
@@ -33,6 +33,7 @@ struct BlockKernel {
 };
 
 std::vector<BlockKernel> ProductKernels();
+std::vector<BlockKernel> TensorMemoryKernels();
 std::vector<BlockKernel> TensorKernels();
 std::vector<BlockKernel> CopyKernels();
 std::vector<BlockKernel> BarrierKernels();
@@ -55,7 +56,8 @@ std::string CompareBuffers(const std::vector<std::vector<std::byte>>& expected,
 
 /// The module's head and the kernel's, up to its first instructions: %b0, %b1 … are the buffers,
 /// %m0 … the maps, %t is the thread's number. `attributes` follow the parameters.
-std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes = "");
+std::string BlockHead(size_t buffers, size_t maps, const std::string& attributes = "",
+                      const std::string& target = "sm_90a");
 /// Copies between a buffer and shared memory, 16 bytes per thread and step. `bytes` is a multiple
 /// of 16.
 std::string CopyIn(const std::string& buffer, const std::string& shared, size_t bytes,

@@ -46,6 +46,7 @@ void CheckAll(const std::vector<BlockKernel>& kernels) {
 }
 
 TEST(Blocks, ProductsAgree) { CheckAll(ProductKernels()); }
+TEST(Blocks, TensorMemoryAgrees) { CheckAll(TensorMemoryKernels()); }
 TEST(Blocks, TensorCopiesAgree) { CheckAll(TensorKernels()); }
 TEST(Blocks, CopiesAgree) { CheckAll(CopyKernels()); }
 TEST(Blocks, BarriersAgree) { CheckAll(BarrierKernels()); }

@@ -93,6 +93,7 @@ class Machine {
   bool ExecuteBulkCopy(Block& block, Thread& thread, const ptx::Instr& instr);
   bool ExecuteRank(Block& block, Thread& thread, const ptx::Instr& instr);
   bool CompleteBytes(Block& block, Thread& thread, uint64_t barrier, uint64_t bytes);
+  bool ArriveAt(Block& block, Thread& thread, uint64_t barrier);
   bool Transfer(Block& block, Thread& thread, const ptx::Instr& instr, ptx::Type type, Place to,
                 const std::byte* from, uint64_t bytes);
   uint64_t SharedAddress(Block& block, Thread& thread, const ptx::Operand& operand);
@@ -108,6 +109,13 @@ class Machine {
   // machine_product.cc
   bool ResolveProducts(Block& block);
   void Multiply(Block& block, const std::vector<Thread*>& threads);
+
+  // machine_tensor_memory.cc
+  bool ExecuteTensorMemory(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool CopyToTensorMemory(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool MultiplyInTensorMemory(Block& block, Thread& thread, const ptx::Instr& instr);
+  void UseTensorMemory(Block& block, const std::vector<Thread*>& lanes);
+  uint32_t* TensorCell(Block& block, Thread& thread, uint64_t lane, uint64_t column);
 
   // machine_memory.cc
   bool ExecuteAccess(Block& block, Thread& thread, const Step& step);

@@ -52,6 +52,18 @@ bool Machine::CompleteBytes(Block& block, Thread& thread, uint64_t barrier, uint
   return true;
 }
 
+/// One arrival of the thread's own operations.
+bool Machine::ArriveAt(Block& block, Thread& thread, uint64_t barrier) {
+  Block* owner = Owner(block, thread, barrier);
+  if (owner == nullptr) return false;
+  const auto found = owner->mbarriers.find(barrier & kOffsetMask);
+  if (found == owner->mbarriers.end()) return Fail(&thread, "not an mbarrier");
+  if (found->second.pending == 0) return Fail(&thread, "too many arrivals");
+  --found->second.pending;
+  EndPhaseIfComplete(found->second);
+  return true;
+}
+
 /// mbarrier.{test,try}_wait[.parity] p, [barrier], phase. A thread that must wait ends its turn.
 bool Machine::ExecuteWait(Block& block, Thread& thread, const Instr& instr) {
   Block* owner = Owner(block, thread, SharedAddress(block, thread, instr.operands[1]));
@@ -218,13 +230,9 @@ bool Machine::ExecuteCopy(Block& block, Thread& thread, const Instr& instr) {
   if (instr.Has(Modifier::kBulk)) return ExecuteBulkCopy(block, thread, instr);
   const uint64_t to = SharedAddress(block, thread, instr.operands[0]);
   if (instr.Has(Modifier::kMbarrier)) {  // cp.async.mbarrier.arrive
-    const auto found = block.mbarriers.find(to);
-    if (found == block.mbarriers.end()) return Fail(&thread, "not an mbarrier");
     // Without .noinc the arrival is also one more that the phase needs.
-    if (!instr.Has(Modifier::kNoinc)) return true;
-    if (found->second.pending == 0) return Fail(&thread, "too many arrivals");
-    --found->second.pending;
-    EndPhaseIfComplete(found->second);
+    if (instr.Has(Modifier::kNoinc)) return ArriveAt(block, thread, to);
+    if (!block.mbarriers.contains(to)) return Fail(&thread, "not an mbarrier");
     return true;
   }
   // cp.async [to], [from], size[, size of the source, or a predicate that ignores it]

@@ -312,6 +312,8 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
       if (!instr.Has(Modifier::kMmaAsync)) return true;
       thread.status = Status::kProduct;
       return false;
+    case Opcode::kTcgen05:
+      return ExecuteTensorMemory(block, thread, instr);
     case Opcode::kCreatepolicy:  // policies have no effect
       Write(thread, instr.operands[0], 0, 64, false);
       return true;

@@ -73,6 +73,8 @@ struct Machine::Block {
   uint32_t rank = 0;                       // in the cluster
   std::map<uint64_t, Mbarrier> mbarriers;  // by offset
   std::vector<std::byte> shared;
+  std::vector<uint32_t> tensor;                 // tensor memory: [lane][column]
+  std::map<uint64_t, uint64_t> tensor_columns;  // allocations: first column and count
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   struct Barrier {

@@ -41,7 +41,13 @@ bool Machine::ResolveWarp(Block& block, Warp& warp) {
       }
       return true;
     }
-    const auto mask = static_cast<uint32_t>(Read(block, *first, instr.operands.back(), 32));
+    // The last operand names the lanes, except for instructions of whole warps.
+    auto mask_of = [&](Thread& t) {
+      return instr.op == Opcode::kTcgen05
+                 ? 0xffffffffu
+                 : static_cast<uint32_t>(Read(block, t, instr.operands.back(), 32));
+    };
+    const uint32_t mask = mask_of(*first);
     if (((mask >> (first->number % 32)) & 1u) == 0) {
       Fail(first, "the lane's mask does not include the lane itself");
       return false;
@@ -50,7 +56,7 @@ bool Machine::ResolveWarp(Block& block, Warp& warp) {
     bool complete = true;
     for (Thread* t : warp.lanes) {
       if (((mask >> (t->number % 32)) & 1u) == 0 || t->status == Status::kDone) continue;
-      complete &= together(t) && Read(block, *t, instr.operands.back(), 32) == mask;
+      complete &= together(t) && mask_of(*t) == mask;
       lanes.push_back(t);
     }
     if (complete) return PerformTogether(block, lanes, mask);
@@ -64,6 +70,7 @@ bool Machine::PerformTogether(Block& block, const std::vector<Thread*>& lanes, u
   if (op == Opcode::kVote) Vote(block, lanes);
   if (op == Opcode::kMatch) Match(block, lanes);
   if (op == Opcode::kRedux) Reduce(block, lanes);
+  if (op == Opcode::kTcgen05) UseTensorMemory(block, lanes);
   for (Thread* t : lanes) {
     t->status = Status::kRunning;
     ++t->frame().pc;

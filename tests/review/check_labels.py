@@ -22,7 +22,8 @@ MEMORY = {"out_of_bounds", "shared_race", "global_race", "order_dependence", "un
           "uninitialized_shared", "barrier_divergence", "misaligned", "unwritten_output", "writes_input",
           "foreign_buffer", "store_conflict", "missing_copy_wait", "missing_syncwarp", "shuffle_inactive_lane",
           "deadlock", "exited_block", "invalid_barrier", "missing_proxy_fence", "missing_wgmma_wait",
-          "missing_wgmma_fence", "warpgroup_divergence", "use_after_free", "invalid_free", "invalid_metadata"}
+          "missing_wgmma_fence", "warpgroup_divergence", "use_after_free", "invalid_free", "invalid_metadata",
+          "uninitialized_tensor", "missing_tensor_wait", "missing_tensor_fence", "tensor_allocation"}
 
 
 def codes_of(entry, cupel):

@@ -72,6 +72,10 @@ bool Take(std::string_view key, std::string_view value, Specimen& specimen) {
     specimen.needs_emulator = value == "emu";
     return IsOneOf(value, {"emu", "gpu"});
   }
+  if (key == "model") {
+    specimen.model = value;
+    return IsWord(value);
+  }
   if (key == "note") {
     specimen.note = value;
     return true;

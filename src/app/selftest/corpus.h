@@ -24,6 +24,7 @@ struct Specimen {
   bool backward = false;
   bool needs_gpu = false;       // the emulator cannot execute it
   bool needs_emulator = false;  // a GPU cannot detect the fault
+  std::string model;            // GPU that the emulator models; empty: as the user says
   std::vector<std::string> decisions = {"accepted"};
   std::vector<std::string> codes;  // reason codes, one of which is expected; empty if accepted
   std::string exploit, note;

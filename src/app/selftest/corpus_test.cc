@@ -33,11 +33,13 @@ TEST(Corpus, ReadsHeaderLines) {
 }
 
 TEST(Corpus, MustPassKernelIsExpectedToBeAccepted) {
-  const auto specimen = Read(Corpus::kMustPass, "// task: softmax\n// device: gpu\n");
+  const auto specimen =
+      Read(Corpus::kMustPass, "// task: softmax\n// device: gpu\n// model: b200\n");
   ASSERT_TRUE(specimen) << specimen.error().message;
   EXPECT_THAT(specimen->decisions, ElementsAre("accepted"));
   EXPECT_TRUE(specimen->codes.empty());
   EXPECT_TRUE(specimen->needs_gpu);
+  EXPECT_EQ(specimen->model, "b200");
   EXPECT_FALSE(specimen->needs_emulator);
 }
 

@@ -35,10 +35,11 @@ Result<std::regex> CompileFilter(const std::string& pattern) {
 
 std::vector<std::string> CheckCommandLine(const Specimen& specimen, const Common& common,
                                           const std::filesystem::path& verdict) {
+  const std::string& model = specimen.model.empty() ? common.model : specimen.model;
   std::vector<std::string> argv = {"/proc/self/exe",  "check",         specimen.kernel.string(),
                                    "--task",          specimen.task,   "--settings",
                                    specimen.settings, "--device",      common.device,
-                                   "--model",         common.model,    "--quiet",
+                                   "--model",         model,           "--quiet",
                                    "--json",          verdict.string()};
   if (specimen.backward) argv.emplace_back("--backward");
   if (common.seed) argv.insert(argv.end(), {"--seed", std::to_string(*common.seed)});

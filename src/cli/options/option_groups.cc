@@ -10,7 +10,7 @@ void AddMachine(CLI::App* app, app::Common& common, bool asks_models) {
                   "Where kernels run: emu (built-in emulator), gpu, gpu:N, or gpu:all for all GPUs "
                   "(only bench, stream and suite run). Default: emu; bench: gpu");
   app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
-                  "GPU that the emulator models: h100, h200, a100")
+                  "GPU that the emulator models: h100, h200, b200, a100")
       ->capture_default_str();
   app->add_option("--python", common.python,
                   "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "

@@ -98,6 +98,11 @@ int LineOfId(const Warp& warp, uint32_t id) {
   return id < code.line_of_id.size() ? code.line_of_id[id] : 0;
 }
 
+std::string OfLine(const Warp& warp, const Op* op) {
+  const int line = LineOfId(warp, LineId(warp, op));
+  return line > 0 ? fmt::format(" of line {}", line) : std::string();
+}
+
 bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
                      const std::byte* host, uint32_t bytes) {
   std::byte value[32];

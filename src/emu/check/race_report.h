@@ -45,6 +45,8 @@ void WarnLockstep(Warp& warp, const Op* op, uint32_t before, uint32_t now);
 /// Converts between an instruction's line and its id in stamps.
 uint32_t LineId(const Warp& warp, const Op* op);
 int LineOfId(const Warp& warp, uint32_t id);
+/// " of line 12"; empty if the line is not known.
+std::string OfLine(const Warp& warp, const Op* op);
 
 /// True if `lane`'s value of a plain store equals the `bytes` bytes at `host`.
 bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,

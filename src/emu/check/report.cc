@@ -268,15 +268,21 @@ void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t l
        FirstLane(lanes));
 }
 
-bool ReportWarpgroup(BlockState& block) {
+bool ReportOwnWait(BlockState& block) {
   for (Warp& warp : block.warps) {
     for (int i = 0; i < warp.others; ++i) {
       const Group& group = warp.other[static_cast<size_t>(i)];
-      if (group.state != GroupState::kBarrier || group.barrier != kWarpgroupBarrier) continue;
+      if (group.state != GroupState::kBarrier || group.barrier < kWarpgroupBarrier) continue;
       warp.active = group.mask;
-      Fault(warp, group.pc - 1, "warpgroup_divergence",
-            "This warp waits for wgmma instructions that other warps of its warpgroup do not "
-            "execute. All four warps must execute each of them together.");
+      if (group.barrier == kWarpgroupBarrier) {
+        Fault(warp, group.pc - 1, "warpgroup_divergence",
+              "This warp waits for wgmma instructions that other warps of its warpgroup do not "
+              "execute. All four warps must execute each of them together.");
+      } else {
+        Fault(warp, group.pc - 1, "deadlock",
+              "This warp waits for more tensor memory than the block has free, and no other warp "
+              "can free some.");
+      }
       return true;
     }
   }
@@ -285,7 +291,7 @@ bool ReportWarpgroup(BlockState& block) {
 
 void ReportDeadlock(ClusterState& cluster) {
   for (const auto& block : cluster.blocks) {
-    if (ReportWarpgroup(*block)) return;
+    if (ReportOwnWait(*block)) return;
   }
   for (const auto& block : cluster.blocks) {
     for (Warp& warp : block->warps) {

@@ -41,8 +41,8 @@ void RecordFault(Warp& warp, uint32_t source, records::Finding finding);
 /// the value matters, poison shows up in the outputs.
 void SettleSuspicion(Warp& warp);
 /// Reports a warp that waits for wgmma instructions which other warps of its warpgroup do not
-/// execute. Returns false if there is none.
-bool ReportWarpgroup(BlockState& block);
+/// execute, or for tensor memory. Returns false if there is none.
+bool ReportOwnWait(BlockState& block);
 /// Reports that no thread of the cluster can continue, and where the threads wait.
 void ReportDeadlock(ClusterState& cluster);
 /// Reports that `what` ("block" or "launch") has used up its `budget`.

@@ -314,12 +314,13 @@ bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, ui
         const uint32_t clock = SharedClockOf(write);
         if (clock != 0 && (IsPending(write) || seen[WarpOf(write)] <= clock + base_)) {
           const int line = LineOfId(warp, LineIdOf(write));
-          Fault(warp, op, "shared_race",
-                fmt::format("Thread {} writes byte {} of shared memory{} while this instruction "
-                            "still reads it: wait for its group before the memory is written.",
-                            ThreadOf(write), granule << granule_shift_,
-                            line > 0 ? fmt::format(" at line {}", line) : std::string()),
-                static_cast<int>(lane.lane));
+          Fault(
+              warp, op, "shared_race",
+              fmt::format("Thread {} writes byte {} of shared memory{} while this instruction "
+                          "still reads it: wait until it is complete before the memory is written.",
+                          ThreadOf(write), granule << granule_shift_,
+                          line > 0 ? fmt::format(" at line {}", line) : std::string()),
+              static_cast<int>(lane.lane));
           return false;
         }
         Stamp& read = reads_[granule];

@@ -21,6 +21,8 @@ enum class SlotKind : uint8_t { kNone, kPredicate, kWord, kDouble };  // mask, 3
 /// The floating-point mode (MXCSR) that a handler needs.
 enum class FloatMode : uint8_t { kAny, kIeee, kFlush };
 
+struct TensorProduct;
+
 struct Entry {
   Form form;  // set by HandlerTable::Add
   Handler full = nullptr;
@@ -48,6 +50,8 @@ class HandlerTable {
   /// Returns false if the checker must decide.
   bool (*stamp_proxied)(const Warp& warp, const Op* op, const uint32_t* offsets, uint32_t active,
                         const uint32_t* seen) = nullptr;
+  /// Computes a product of tcgen05.mma.
+  void (*tensor_product)(const TensorProduct& product) = nullptr;
 
  private:
   std::unordered_map<Form, Entry, FormHash> entries_;

@@ -19,6 +19,8 @@ inline constexpr uint32_t kBarrierRelaxed = 32;  // of a cluster; orders no acce
 inline constexpr uint32_t kClusterBarrier = 16;
 /// That of a warp that waits for products which other warps of its warpgroup have yet to issue.
 inline constexpr uint32_t kWarpgroupBarrier = 17;
+/// That of a warp that waits until enough tensor memory is free.
+inline constexpr uint32_t kTensorBarrier = 18;
 
 // Op::aux of an mbarrier op.
 inline constexpr uint32_t kMbarrierGeneric = 1;       // its address is generic
@@ -28,5 +30,9 @@ inline constexpr uint32_t kMbarrierParity = 8;        // waits by parity
 inline constexpr uint32_t kMbarrierBlockScope = 64;   // .cta
 inline constexpr uint32_t kMbarrierRelaxed = 32;      // neither releases nor acquires
 inline constexpr uint32_t kMbarrierNoIncrement = 16;  // cp.async.mbarrier.arrive.noinc
+
+// Op::aux of a wait or fence of tcgen05.
+inline constexpr uint32_t kTensorStores = 1;           // waits for stores
+inline constexpr uint32_t kTensorAfterThreadSync = 2;  // fence::after_thread_sync
 
 }  // namespace cupel::emu

@@ -46,6 +46,9 @@ struct Profile {
   std::vector<OpVisits> visits;                   // by op
   std::vector<OpAccesses> accesses;               // by op
   std::unordered_map<uint64_t, HotLine> atomics;  // by line; bounded: kMostLines
+  /// Of products whose size is known only when they are issued (tcgen05.mma), converted to the rate
+  /// of float16.
+  uint64_t tensor_operations = 0;
 };
 
 }  // namespace cupel::emu

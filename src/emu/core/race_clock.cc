@@ -86,6 +86,10 @@ void BlockClocks::ArriveCopy(uint32_t warp, uint32_t clock, Knowledge& barrier) 
   }
 }
 
+void BlockClocks::ArriveAt(uint32_t warp, uint32_t clock, Knowledge& barrier) {
+  barrier.seen[warp] = std::max(barrier.seen[warp], clock + 1);
+}
+
 void BlockClocks::TakeFences(WarpClock& clock, const Knowledge& from) {
   Join(clock.fenced, from.fenced);
   Join(clock.proxied, from.proxied);

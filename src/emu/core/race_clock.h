@@ -58,6 +58,8 @@ class BlockClocks {
   void Arrive(uint32_t warp, uint32_t barrier) { Arrive(warp, arrived_[barrier]); }
   /// An asynchronous copy that the warp issued at `clock` has arrived at a barrier.
   void ArriveCopy(uint32_t warp, uint32_t clock, Knowledge& barrier);
+  /// What the warp did up to `clock` has arrived at a barrier.
+  void ArriveAt(uint32_t warp, uint32_t clock, Knowledge& barrier);
   /// Lanes `mask` of a warp continue after the barrier.
   void Leave(uint32_t warp, uint32_t mask, const Knowledge& barrier);
   void Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {

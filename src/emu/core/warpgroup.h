@@ -1,8 +1,8 @@
-// wgmma as micro-ops. "@wgmma" issues a product: it checks the operands and the memory that they
-// name. Each warp of a warpgroup computes its own 16 rows of the result: it reads blocks (matrix.h)
-// of A and B from shared memory, at addresses that a matrix descriptor gives, and multiplies them
-// like mma. Layouts: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
-// Layout".
+// Matrices in shared memory that wgmma and tcgen05 read, and wgmma as micro-ops. "@wgmma" issues a
+// product: it checks the operands and the memory that they name. Each warp of a warpgroup computes
+// its own 16 rows of the result: it reads blocks (matrix.h) of A and B from shared memory, at
+// addresses that a matrix descriptor gives, and multiplies them like mma. Layouts: PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,13 @@ namespace cupel::emu {
 
 /// A matrix in shared memory, as its 64-bit descriptor says.
 struct MatrixDescriptor {
+  static constexpr uint32_t kLargerAtom = 32;
+
   uint32_t start = 0;                // bytes
   uint32_t leading = 0, stride = 0;  // byte offsets; their meanings depend on the layout
   uint32_t base_offset = 0;          // phase of the swizzle pattern
   uint32_t swizzle = 0;              // bytes of a row: 128, 64, 32; 16: not swizzled
+  uint32_t atom = 16;                // bytes that swizzling keeps together
 
   explicit MatrixDescriptor(uint64_t bits)
       : start(static_cast<uint32_t>(bits & 0x3fff) << 4),
@@ -23,6 +26,15 @@ struct MatrixDescriptor {
         stride(static_cast<uint32_t>(bits >> 32 & 0x3fff) << 4),
         base_offset(static_cast<uint32_t>(bits >> 49 & 7)),
         swizzle(16u << (4 - (bits >> 62)) % 4) {}
+  /// A descriptor of tcgen05. It has one more swizzle, and is otherwise the same.
+  static MatrixDescriptor OfTensorCore(uint64_t bits) {
+    MatrixDescriptor matrix(bits);
+    if (bits >> 61 == 1) {
+      matrix.swizzle = 128;
+      matrix.atom = kLargerAtom;
+    }
+    return matrix;
+  }
 
   /// No byte of the first `lines` lines (a multiple of 8) of `depth` pieces is at this address or
   /// after it.
@@ -47,20 +59,23 @@ struct MatrixDescriptor {
     }
     return Swizzled(start + line / 8 * stride + line % 8 * swizzle + byte);
   }
-  /// The same for a transposed matrix of 16-bit elements: neighbouring lines are neighbours.
-  uint32_t OfColumns(uint32_t line, uint32_t k) const {
+  /// The same for a transposed matrix of elements of `bytes` bytes: neighbouring lines are
+  /// neighbours.
+  uint32_t OfColumns(uint32_t line, uint32_t k, uint32_t bytes = 2) const {
     if (swizzle == 16) {
-      return start + line / 8 * stride + line % 8 * 2 + k / 8 * leading + k % 8 * 16;
+      const uint32_t row = 16 / bytes;  // elements
+      return start + line / row * stride + line % row * bytes + k / 8 * leading + k % 8 * 16;
     }
-    const uint32_t row = swizzle / 2;  // elements
-    return Swizzled(start + line / row * leading + line % row * 2 + k / 8 * stride +
-                    k % 8 * swizzle);
+    const uint32_t row = swizzle / bytes;
+    const uint32_t rows = atom == kLargerAtom ? 4 : 8;  // of the pattern
+    return Swizzled(start + line / row * leading + line % row * bytes + k / rows * stride +
+                    k % rows * swizzle);
   }
 
  private:
-  /// Exchanges the 16-byte pieces of a row of up to 128 bytes, by the number of the row.
+  /// Exchanges the atoms of a row of up to 128 bytes, by the number of the row.
   uint32_t Swizzled(uint32_t address) const {
-    return address ^ (((address >> 7) - base_offset) & (swizzle / 16 - 1)) << 4;
+    return address ^ (((address >> 7) - base_offset) & (swizzle / atom - 1)) * atom;
   }
 };
 

@@ -248,6 +248,7 @@ void StrideVote::Cast(int64_t seen, uint64_t in_block) {
 Profile::Profile(const Code& code) : visits(code.ops.size()), accesses(code.ops.size()) {}
 
 void Profile::Add(const Profile& other) {
+  tensor_operations += other.tensor_operations;
   for (size_t i = 0; i < visits.size(); ++i) {
     visits[i].times += other.visits[i].times;
     visits[i].lanes += other.visits[i].lanes;
@@ -321,7 +322,7 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
   ScaleWork(scale, &counters->work);
   counters->global_requests = counters->work.load_requests + counters->work.store_requests;
   for (uint64_t& count : counters->mix) count = scale(count);
-  counters->tensor_operations = scale(counters->tensor_operations);
+  counters->tensor_operations = scale(counters->tensor_operations + profile.tensor_operations);
   counters->retry_clocks = scale(counters->retry_clocks);
   counters->free_instructions = scale(counters->free_instructions);
   counters->hottest_atomics = Hottest(profile, scale);

@@ -189,6 +189,8 @@ bool Decoder::EmitRow(const Instr& instr) {
       return EmitMatrixRows(instr);
     case Decode::kWarpgroup:
       return EmitWarpgroup(instr);
+    case Decode::kTensorMemory:
+      return EmitTensorMemory(instr);
     case Decode::kMatrixMove:
       return EmitMatrixMove(instr);
     case Decode::kAsync:

@@ -175,6 +175,14 @@ class Decoder {
   void EmitRead(int descriptor, const WarpgroupRead& read, const std::vector<int>& slots);
   std::vector<int> Negated(const std::vector<int>& slots, MatrixType type);
 
+  // tensor_memory.cc
+  bool EmitTensorMemory(const ptx::Instr& instr);
+  bool EmitTensorAllocation(const ptx::Instr& instr);
+  bool EmitTensorMove(const ptx::Instr& instr);
+  bool EmitTensorCopy(const ptx::Instr& instr);
+  bool EmitTensorCommit(const ptx::Instr& instr);
+  bool EmitTensorProduct(const ptx::Instr& instr);
+
   // calls.cc
   int CurrentFrame() const;
   bool EmitArgument(const CallSite::Piece& piece, bool to_callee);

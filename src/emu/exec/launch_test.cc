@@ -443,12 +443,12 @@ TEST_F(LaunchTest, UnsupportedInstructionsMatterOnlyWhenLaunched) {
 .target sm_100a
 .address_size 64
 .visible .entry good() { ret; }
-.visible .entry bad() { tcgen05.fence::before_thread_sync; ret; }
+.visible .entry bad() { tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned; ret; }
 )");
   EXPECT_TRUE(other.Launch("good", {1}, {32}).completed);
   const auto outcome = other.Launch("bad", {1}, {32});
   EXPECT_FALSE(outcome.completed);
-  EXPECT_EQ(outcome.unsupported, "tcgen05.fence::before_thread_sync");
+  EXPECT_EQ(outcome.unsupported, "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned");
 }
 
 }  // namespace

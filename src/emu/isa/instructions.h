@@ -84,6 +84,7 @@ enum class Decode : uint8_t {
   kMatrixRows,
   kMatrixMove,
   kWarpgroup,
+  kTensorMemory,
   kAsync,
   kTensorMap,
   kMemoryBarrier,

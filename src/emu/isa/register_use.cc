@@ -23,6 +23,8 @@ bool HasDestination(const Instr& instr) {
       return true;
     case ptx::Writes::kFirstOfReduction:
       return instr.Has(Modifier::kRed);
+    case ptx::Writes::kFirstOfLoad:
+      return instr.Has(Modifier::kLd);
   }
   return false;
 }

@@ -37,6 +37,8 @@ const HandlerTable& Handlers(int limit) {
       RegisterWarp(table);
       RegisterMatrixMoves(table);
       RegisterWarpgroups(table);
+      RegisterTensorMemory(table);
+      RegisterTensorProducts(table);
       RegisterAsync(table);
       RegisterMemoryBarriers(table);
       RegisterBulkCopies(table);

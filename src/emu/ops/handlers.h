@@ -22,6 +22,8 @@ void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
 void RegisterMatrixMoves(HandlerTable& table);
 void RegisterWarpgroups(HandlerTable& table);
+void RegisterTensorMemory(HandlerTable& table);
+void RegisterTensorProducts(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
 void RegisterMemoryBarriers(HandlerTable& table);
 void RegisterBulkCopies(HandlerTable& table);

@@ -9,6 +9,7 @@
 #include "emu/core/op.h"
 #include "emu/core/quick_race.h"
 #include "emu/core/race_stamp.h"
+#include "emu/core/tensor_memory.h"
 #include "emu/cost/counters.h"
 #include "emu/ops/access.h"
 #include "emu/ops/handlers.h"

@@ -199,6 +199,9 @@ const Op* TestWait(Warp& warp, const Op* op) {
           warp.block->checker->clocks().Leave(warp.index, 1u << lane, barrier.completed);
           if (barrier.has_remote_arrivals) NoteAcquire(warp);
         }
+        for (const auto& [thread, number] : barrier.commits) {
+          AsyncOf(warp).TensorOf(warp).Observe(warp, thread, number);
+        }
         return true;
       });
   if (next == nullptr) return nullptr;
@@ -235,6 +238,50 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   });
 }
 
+/// The barrier at `place` gets an arrival when the lane's earlier tcgen05 operations are complete.
+bool CommitTo(Warp& warp, const Op* op, int lane, const SharedPlace& place) {
+  if (FindBarrier(warp, op, lane, place) == nullptr) return false;
+  Delivery delivery;
+  delivery.barrier = place.offset;
+  delivery.is_commit = true;
+  delivery.warp = &warp;
+  delivery.lanes = 1u << lane;
+  delivery.number =
+      AsyncOf(warp).TensorOf(warp).LastOf(warp.index * kLanes + static_cast<uint32_t>(lane));
+  if (warp.checking) {
+    delivery.clock = warp.block->checker->clocks().of(warp.index).now;
+    NoteWarpSync(warp, 0);  // what comes later has another time
+  }
+  return AsyncOf(*place.block).Expect(warp, std::move(delivery));
+}
+
+/// tcgen05.commit. src: barrier; the blocks of the cluster that get an arrival, or -1.
+const Op* Commit(Warp& warp, const Op* op) {
+  const ClusterState& cluster = *warp.block->cluster;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    SharedPlace place;
+    if (!BarrierPlace(warp, op, lane, &place)) return nullptr;
+    if (op->src[1] < 0) {
+      if (!CommitTo(warp, op, lane, place)) return nullptr;
+      continue;
+    }
+    uint32_t blocks = At<const uint32_t>(warp, op->src[1])[lane] & 0xffffu;
+    for (; blocks != 0; blocks &= blocks - 1) {
+      const auto rank = static_cast<size_t>(__builtin_ctz(blocks));
+      if (rank >= cluster.blocks.size() || cluster.blocks[rank]->live_threads == 0) {
+        return Fault(warp, op, "exited_block",
+                     fmt::format("The commit names block {} of the cluster, which has exited or "
+                                 "does not exist.",
+                                 rank),
+                     lane);
+      }
+      if (!CommitTo(warp, op, lane, {cluster.blocks[rank].get(), place.offset})) return nullptr;
+    }
+  }
+  return op + 1;
+}
+
 }  // namespace
 
 void RegisterMemoryBarriers(HandlerTable& table) {
@@ -250,6 +297,7 @@ void RegisterMemoryBarriers(HandlerTable& table) {
   add("@mbarrier.wait", &TestWait);
   add("@mbarrier.pending", &PendingCount);
   add("@cp.async.arrive", &ArriveAfterCopies);
+  add("@tcgen05.commit", &Commit);
 }
 
 }  // namespace cupel::emu

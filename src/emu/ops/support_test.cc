@@ -55,6 +55,10 @@ std::string_view NoteOn(Decode decode) {
       return "as mma, dense";
     case Decode::kWarpgroup:
       return "sm_90a: dense and sparse, all shapes, types, layouts and swizzles";
+    case Decode::kTensorMemory:
+      return ".cta_group::1: alloc, ld, st, cp, mma (dense, all kinds), commit (also to other "
+             "blocks), "
+             "fences and waits; without shift, .sp, .ws and .ashift";
     case Decode::kMatrixRows:
       return ".m8n8.b16";
     case Decode::kAsync:

@@ -99,7 +99,7 @@ std::string NotStarted(size_t running, uint64_t not_started) {
 void ReportStall(std::span<BlockState* const> blocks, std::span<const LoopScan> scans,
                  uint64_t not_started, int64_t patience) {
   for (BlockState* block : blocks) {
-    if (ReportWarpgroup(*block)) return;
+    if (ReportOwnWait(*block)) return;
   }
   const auto [index, loop] = Choose(scans);
   if (loop == nullptr) return;

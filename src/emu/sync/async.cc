@@ -7,6 +7,7 @@
 
 #include "emu/check/race_checks.h"
 #include "emu/check/shared_race.h"
+#include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
@@ -148,6 +149,13 @@ bool AsyncState::HasCopies() const {
                                              [](const CopyQueue& queue) { return !queue.empty(); });
 }
 
+TensorMemory& AsyncState::TensorOf(const Warp& warp) {
+  if (!tensor_) {
+    tensor_ = std::make_unique<TensorMemory>(warp.block->warps.size(), warp.worker->launch->poison);
+  }
+  return *tensor_;
+}
+
 bool AsyncState::Expect(Warp& warp, Delivery delivery) {
   // Copies may complete at any time. If there are too many, complete the oldest one now.
   if (deliveries_.size() >= kMostCopies) {
@@ -156,6 +164,33 @@ bool AsyncState::Expect(Warp& warp, Delivery delivery) {
     if (!Complete(warp, Find(oldest.barrier), oldest, UINT64_MAX)) return false;
   }
   deliveries_.push_back(std::move(delivery));
+  return true;
+}
+
+/// The tcgen05 operations of a thread are complete, and arrive at the barrier.
+bool AsyncState::CompleteCommit(Warp& waiter, MemoryBarrier& barrier, const Delivery& delivery) {
+  barrier.pending -= std::min(barrier.pending, 1u);
+  Warp& issuer = *delivery.warp;
+  const bool is_remote = issuer.block != waiter.block;
+  barrier.has_remote_arrivals |= is_remote;
+  if (!waiter.checking) return true;
+  const auto thread = issuer.index * kLanes + static_cast<uint32_t>(__builtin_ctz(delivery.lanes));
+  const auto number = static_cast<uint32_t>(delivery.number);
+  if (is_remote) {
+    TensorMemory& memory = AsyncOf(issuer).TensorOf(issuer);
+    if (!memory.Complete(issuer, thread, number)) {
+      waiter.stop = Stop::kFault;
+      return false;
+    }
+    memory.Follow(issuer, thread, number);
+    NoteRelease(issuer);  // the waiter acquires
+    return true;
+  }
+  BlockClocks& clocks = waiter.block->checker->clocks();
+  if (!TensorOf(waiter).Complete(waiter, thread, number)) return false;
+  clocks.ArriveAt(issuer.index, delivery.clock, barrier.arrived);
+  std::erase_if(barrier.commits, [&](const auto& commit) { return commit.first == thread; });
+  barrier.commits.emplace_back(thread, number);
   return true;
 }
 
@@ -174,6 +209,9 @@ bool AsyncState::Complete(Warp& waiter, MemoryBarrier* barrier, Delivery& delive
     } else if (block.checker) {
       block.checker->clocks().ArriveCopy(copy.warp->index, copy.clock, barrier->arrived);
     }
+  } else if (delivery.is_commit) {
+    if (barrier == nullptr) return true;
+    fine = CompleteCommit(waiter, *barrier, delivery);
   } else {
     Warp& warp = *delivery.warp;
     fine = QueueOf(warp).Finish(warp, delivery.lanes, delivery.number);
@@ -217,7 +255,7 @@ bool AsyncState::DeliverAll(Warp& last) {
     deliveries_.pop_front();
     if (!Complete(last, nullptr, oldest, UINT64_MAX)) return false;
   }
-  return true;
+  return !tensor_ || tensor_->CheckFreed(last);
 }
 
 AsyncState& AsyncOf(BlockState& block) {

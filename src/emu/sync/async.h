@@ -1,4 +1,4 @@
-// Asynchronous operations of one block: cp.async, bulk copies, mbarriers and wgmma.
+// Asynchronous operations of one block: cp.async, bulk copies, mbarriers, wgmma and tcgen05.
 //
 // Each copy happens as late as PTX permits. Issuing a copy poisons its destination. The data is
 // copied when a thread waits for it with wait_group or on the copy's mbarrier, and no more of it
@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emu/core/block_state.h"
@@ -19,6 +21,7 @@
 #include "emu/core/race_clock.h"
 #include "emu/core/warp.h"
 #include "emu/sync/bulk_copy.h"
+#include "emu/sync/tensor_memory.h"
 #include "emu/sync/warpgroups.h"
 
 namespace cupel::emu {
@@ -74,15 +77,19 @@ struct MemoryBarrier {
   Knowledge arrived;                 // of all threads and copies that arrived so far
   Knowledge completed;               // the same when the last phase was completed
   bool has_remote_arrivals = false;  // of other blocks' threads and copies
+  /// Threads, and the last of their tcgen05 operations that a phase has completed.
+  std::vector<std::pair<uint32_t, uint32_t>> commits;
 };
 
 /// Work to complete before a wait on a barrier returns.
 struct Delivery {
-  uint32_t barrier = 0;  // offset
-  BulkCopy copy;         // if it has no runs, this is an arrival after a warp's copies
+  uint32_t barrier = 0;    // offset
+  BulkCopy copy;           // if it has no runs, this is an arrival after a warp's operations:
+  bool is_commit = false;  // those of tcgen05 by one lane; else its copies
   Warp* warp = nullptr;
   uint32_t lanes = 0;
-  uint64_t number = 0;
+  uint64_t number = 0;  // of the last operation
+  uint32_t clock = 0;   // of the warp at a commit
 };
 
 class AsyncState {
@@ -91,6 +98,8 @@ class AsyncState {
 
   CopyQueue& QueueOf(const Warp& warp) { return queues_[warp.index]; }
   Warpgroups& warpgroups() { return warpgroups_; }
+  /// Created on first use.
+  TensorMemory& TensorOf(const Warp& warp);
   MemoryBarrier* Find(uint32_t offset);
   /// Creates or replaces a barrier that completes after `count` arrivals.
   MemoryBarrier& Create(uint32_t offset, uint32_t count);
@@ -102,7 +111,8 @@ class AsyncState {
   /// `waiter` waits for the current phase of the barrier: completes the deliveries that it needs.
   /// Returns false after an error.
   bool Deliver(Warp& waiter, MemoryBarrier& barrier);
-  /// Completes all deliveries: the block has ended. Returns false after an error.
+  /// Completes all deliveries: the block has ended. Returns false after an error, also if it has
+  /// not freed its tensor memory.
   bool DeliverAll(Warp& last);
   /// The number of pending deliveries.
   size_t deliveries() const { return deliveries_.size(); }
@@ -111,9 +121,11 @@ class AsyncState {
 
  private:
   bool Complete(Warp& waiter, MemoryBarrier* barrier, Delivery& delivery, uint64_t most);
+  bool CompleteCommit(Warp& waiter, MemoryBarrier& barrier, const Delivery& delivery);
 
   std::vector<CopyQueue> queues_;
   Warpgroups warpgroups_;
+  std::unique_ptr<TensorMemory> tensor_;
   std::vector<MemoryBarrier> barriers_;
   std::deque<Delivery> deliveries_;
 };

@@ -14,11 +14,6 @@
 namespace cupel::emu {
 namespace {
 
-std::string LineOf(const Warp& warp, const Op* op) {
-  const int line = LineOfId(warp, LineId(warp, op));
-  return line > 0 ? fmt::format(" of line {}", line) : std::string();
-}
-
 /// Other warps of the warpgroup that wait for products of this one run their wait again.
 void Wake(const Warp& warp) {
   BlockState& block = *warp.block;
@@ -62,7 +57,7 @@ bool Warpgroups::Agree(Warp& warp, const WarpgroupProduct& product) {
       Fault(warp, product.op, "warpgroup_divergence",
             fmt::format("The warps of a warpgroup {} (another warp: that{}). All four warps must "
                         "execute each wgmma instruction together.",
-                        what, LineOf(warp, other.op)));
+                        what, OfLine(warp, other.op)));
       return false;
     }
   }
@@ -186,7 +181,7 @@ bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg,
         warp, op, "missing_wgmma_wait",
         fmt::format("The kernel {} a register that the wgmma instruction{} still {}: wait for its "
                     "group (wgmma.wait_group) first.",
-                    writes ? "writes" : "reads", LineOf(warp, progress.products[at].op),
+                    writes ? "writes" : "reads", OfLine(warp, progress.products[at].op),
                     owner.only_reads ? "reads" : "computes"));
     return false;
   }
