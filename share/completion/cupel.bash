@@ -8,16 +8,16 @@ _cupel_command() {
   case $command in
     '') subcommands='build check extract verify bench stream profile optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
     'build') subcommands='' options='-h --help --task --python --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'check') subcommands='' options='-h --help --task --backward --settings --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
+    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
     'extract') subcommands='' options='-h --help --task -o --output --python --json -q --quiet' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
-    'bench') subcommands='' options='-h --help --task --backward --settings --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --baselines --energy --sets --rounds' ;;
+    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --baselines --energy --sets --rounds' ;;
     'stream') subcommands='' options='-h --help --settings --trials --distributions --shadow -o --output --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'profile') subcommands='' options='-h --help --task --backward --settings --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --keep' ;;
-    'optimize') subcommands='' options='-h --help --backward --settings --full-size --trials --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
-    'translate') subcommands='' options='-h --help --backward --settings --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
+    'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --keep' ;;
+    'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
+    'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
     'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'confirm') subcommands='' options='-h --help --task --backward --settings --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --repeats --no-references --unsandboxed' ;;
+    'confirm') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --repeats --no-references --unsandboxed' ;;
     'task') subcommands='list show controls filter import' options='-h --help' ;;
     'task list' | 'task show' | 'suite compare') subcommands='' options='-h --help --json -q --quiet' ;;
     'task controls') subcommands='' options='-h --help --backward --settings --full-size --device --gpu-model --model --python --seed --json -q --quiet' ;;
@@ -65,8 +65,9 @@ _cupel_value() {
     *' --flag' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
     *' --settings') kind='words' choices='single multi heldout all' ;;
+    *' --operators') kind='words' choices='allowed none auto' ;;
     *' --device') kind='words' choices='emu gpu gpu:all' ;;
-    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
+    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 a100' ;;
     *' --distributions') kind='words' choices='all none' ;;
     *' --kernel' | *' --backward-kernel') kind='kernel' ;;
     *' --baselines') kind='words' choices='eager compile max-autotune none probe' ;;
