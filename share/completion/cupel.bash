@@ -67,7 +67,7 @@ _cupel_value() {
     *' --settings') kind='words' choices='single multi heldout all' ;;
     *' --operators') kind='words' choices='allowed none auto' ;;
     *' --device') kind='words' choices='emu gpu gpu:all' ;;
-    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 a100' ;;
+    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
     *' --distributions') kind='words' choices='all none' ;;
     *' --kernel' | *' --backward-kernel') kind='kernel' ;;
     *' --baselines') kind='words' choices='eager compile max-autotune none probe' ;;

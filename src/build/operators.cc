@@ -301,7 +301,8 @@ std::vector<string> OperatorsIn(string_view source, const std::vector<string>& n
                                           source.substr(0, before).ends_with("->"));
     if (!is_member) continue;
     string name(source.substr(begin, i - begin));
-    if (name.ends_with("_out") && !is_known(name)) name.resize(name.size() - 4);
+    // The out variants of an operator are among its own overloads.
+    if (name.ends_with("_out")) name.resize(name.size() - 4);
     if (is_known(name)) found.insert(std::move(name));
   }
   return {found.begin(), found.end()};

@@ -16,7 +16,7 @@ OperatorHeaders Declare(const std::string& schema, const std::string& name) {
 }
 
 TEST(OperatorsIn, FindsCallsOfMembersAndQualifiedNames) {
-  const std::vector<std::string> names = {"cat", "max", "mean", "mm", "relu_", "sum"};
+  const std::vector<std::string> names = {"cat", "max", "mean", "mm", "mm_out", "relu_", "sum"};
   EXPECT_THAT(
       OperatorsIn("auto y = x.sum(1) + torch::cat({a, b}); p->relu_(); at::mm_out(c, a, b);",
                   names),
