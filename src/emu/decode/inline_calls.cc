@@ -211,8 +211,8 @@ class Inliner {
     return !known->second;
   }
 
-  /// Emits a function of CUDA's runtime: printf, a failed assertion, malloc, free. The operands are the variables of the parameters, then of
-  /// the result.
+  /// Emits a function of CUDA's runtime: printf, a failed assertion, malloc, free. The operands are
+  /// the variables of the parameters, then of the result.
   void Report(const Instr& call, Opcode op, size_t arguments, size_t results) {
     if (call.operands[2].elements.size() != arguments ||
         call.operands[0].elements.size() != results) {
