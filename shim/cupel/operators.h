@@ -88,14 +88,6 @@ class OperatorArguments {
 /// Calls an operator and returns its results.
 std::vector<at::Tensor> CallOperator(const char* name, const OperatorArguments& arguments);
 
-inline c10::optional<c10::ScalarType> DtypeOf(const c10::TensorOptions& options) {
-  if (!options.has_dtype()) return c10::nullopt;
-  return options.dtype().toScalarType();
-}
-inline c10::optional<c10::Device> DeviceOf(const c10::TensorOptions& options) {
-  return options.device_opt();
-}
-
 template <class R>
 struct OperatorResult;
 template <>
@@ -246,7 +238,6 @@ namespace operators {
 #include <cupel_generated/functions.h>
 }
 using namespace operators;  // NOLINT: for at::sum
-#include <cupel_generated/bodies.h>
 #endif
 
 }  // namespace at

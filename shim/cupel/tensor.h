@@ -12,6 +12,18 @@
 #include "cupel/accessor.h"
 #include "cupel/tensor_impl.h"
 
+namespace cupel::shim {
+template <class R, class... A>
+R CallOperator(const char* name, const A&... values);
+inline c10::optional<c10::ScalarType> DtypeOf(const c10::TensorOptions& options) {
+  if (!options.has_dtype()) return c10::nullopt;
+  return options.dtype().toScalarType();
+}
+inline c10::optional<c10::Device> DeviceOf(const c10::TensorOptions& options) {
+  return options.device_opt();
+}
+}  // namespace cupel::shim
+
 namespace at {
 
 using namespace c10;  // NOLINT: as in PyTorch
@@ -45,14 +57,16 @@ inline void AppendText(cupel::shim::Text& text, const DeprecatedTypeProperties& 
        << "Tensor";
 }
 
-/// Operators of PyTorch as methods (operators.h). Tensor's own methods hide those of their names.
+/// Operators of PyTorch as methods (operators.h). Tensor's own methods hide those of their names. A
+/// template, because Tensor is not complete here.
+template <class Tensor>
 struct OperatorMethods {
 #if __has_include(<cupel_generated/methods.h>)
 #include <cupel_generated/methods.h>
 #endif
 };
 
-class Tensor : public OperatorMethods {
+class Tensor : public OperatorMethods<Tensor> {
  public:
   Tensor() = default;
   explicit Tensor(cupel::shim::TensorImpl* impl) : impl_(impl) {}  // takes the reference over

@@ -85,10 +85,8 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   if (!context.operators.functions.empty()) {
     fs::create_directory(generated, error);
     fs::permissions(generated, static_cast<fs::perms>(0755), error);
-    const OperatorHeaders& headers = context.operators;
-    const std::pair<const char*, const std::string&> files[] = {{"methods.h", headers.methods},
-                                                                {"bodies.h", headers.bodies},
-                                                                {"functions.h", headers.functions}};
+    const std::pair<const char*, const std::string&> files[] = {
+        {"methods.h", context.operators.methods}, {"functions.h", context.operators.functions}};
     for (const auto& [name, text] : files) {
       TRY(os::WriteFileAtomically(generated / name, text));
       fs::permissions(generated / name, static_cast<fs::perms>(0644), error);
@@ -135,6 +133,30 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
     failure.message += " (PyTorch's operators are not known: " + context.operators_problem + ")";
   }
   return failure;
+}
+
+/// True if the source calls operators of PyTorch, which the shim does not declare.
+bool LacksOperators(const Context& context, const Compilation& compilation) {
+  if (compilation.compiled.ok || !context.options->operator_schemas) return false;
+  return FailureOf(context, compilation,
+                   ParseDiagnostics(compilation.compiled.output, compilation.folder.path()))
+             .code == "unsupported_operator";
+}
+
+/// Declares the operators that the source names. Most sources name none that the shim lacks, so
+/// PyTorch is asked only after an error of the compiler. Error: kCancelled.
+Status DeclareNamedOperators(Context* context) {
+  const auto schemas = context->options->operator_schemas();
+  if (!schemas && schemas.error().code == ErrorCode::kCancelled) {
+    return tl::unexpected<Error>(schemas.error());
+  }
+  if (!schemas) {
+    context->operators_problem = schemas.error().message;
+    return {};
+  }
+  context->operators = DeclareOperators(
+      *schemas, OperatorsIn(CodeOnly(context->source), FrameworkOperators(context->options->shim)));
+  return {};
 }
 
 /// Paths of the working folder would make each build's PTX different, and mean nothing later.
@@ -211,19 +233,6 @@ Result<Context> Prepare(const fs::path& source, std::string text, const Options&
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
-  const std::vector<std::string> named =
-      OperatorsIn(CodeOnly(context.source), FrameworkOperators(options.shim));
-  if (!named.empty() && options.operator_schemas) {
-    const auto schemas = options.operator_schemas();
-    if (!schemas && schemas.error().code == ErrorCode::kCancelled) {
-      return tl::unexpected<Error>(schemas.error());
-    }
-    if (schemas) {
-      context.operators = DeclareOperators(*schemas, named);
-    } else {
-      context.operators_problem = schemas.error().message;
-    }
-  }
   return context;
 }
 
@@ -255,15 +264,15 @@ bool LacksFeatures(const Outcome& outcome) {
 /// Builds for options.arch, which is not "auto".
 Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const Options& options) {
   const auto start = Clock::now();
-  TRY_ASSIGN(const Context context, Prepare(source, text, options));
+  TRY_ASSIGN(Context context, Prepare(source, text, options));
   Image image;
   image.source_hash = Sha256Hex(context.source);
   image.toolkit = "nvcc " + context.toolkit.version;
   image.arch = options.arch;
   image.flags = context.flags;
   image.source = source;
-  TRY_ASSIGN(image.key, CacheKey({context.name, context.source, &options, &context.toolkit,
-                                  &context.flags, context.operators.functions}));
+  TRY_ASSIGN(image.key,
+             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
   if (!options.cache.empty()) {
     if (auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox)) {
       cached->source = source;
@@ -279,6 +288,12 @@ Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const 
   if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
       !lean.empty()) {
     TRY_ASSIGN(compilation, RunCompiler(context, {}));
+  }
+  if (LacksOperators(context, compilation)) {
+    TRY(DeclareNamedOperators(&context));
+    if (!context.operators.functions.empty()) {
+      TRY_ASSIGN(compilation, RunCompiler(context, {}));
+    }
   }
   image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::string source_hash = image.source_hash;

@@ -30,8 +30,9 @@ struct Options {
   std::vector<std::string> flags;                    // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
-  /// The schemas of PyTorch's operators (plan::OperatorRunner::Schemas), called if a source names
-  /// an operator. If empty, or if it fails, sources that call operators do not compile.
+  /// The schemas of PyTorch's operators (plan::OperatorRunner::Schemas), called if a source does
+  /// not compile without them. If empty, or if it fails, sources that call operators do not
+  /// compile.
   std::function<Result<std::vector<std::string>>()> operator_schemas = {};
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
   std::stop_token stop;             // ends the compiler

@@ -232,7 +232,6 @@ Result<std::string> CacheKey(const KeyInputs& inputs) {
   hash.Field(inputs.source_name);
   hash.Field(inputs.source);
   for (const std::string& flag : *inputs.flags) hash.Field(flag);
-  hash.Field(inputs.generated);
   hash.Field(inputs.options->arch);
   hash.Field(inputs.toolkit->version);
   hash.Field(inputs.toolkit->root.string());

@@ -30,7 +30,6 @@ struct KeyInputs {
   const Options* options = nullptr;
   const Toolkit* toolkit = nullptr;
   const std::vector<std::string>* flags = nullptr;
-  std::string_view generated;  // headers
 };
 Result<std::string> CacheKey(const KeyInputs& inputs);
 

@@ -202,15 +202,20 @@ class Overload {
     is_supported_ = Translate();
   }
 
-  void AppendTo(OperatorHeaders* headers) const {
+  /// `known`: the signatures that the headers contain. Some overloads differ only in Python.
+  void AppendTo(OperatorHeaders* headers, std::set<string>* known) const {
     if (!is_supported_) return;
     const string name = schema_.base + (schema_.has_out ? "_out" : "");
+    string signature = name;
+    for (const Declared& declared : declared_) {
+      signature += "," + declared.text.substr(0, declared.text.rfind(' '));
+    }
+    if (!known->insert(signature).second) return;
     headers->functions +=
-        fmt::format("inline {} {}({}) {{ {} }}\n", returns_, name, List(0, true), Body(false));
+        fmt::format("inline {} {}({}) {{ {} }}\n", returns_, name, List(0), Body(false));
     if (!has_method_) return;
-    headers->methods += fmt::format("{} {}({}) const;\n", returns_, name, List(1, true));
-    headers->bodies += fmt::format("inline {} OperatorMethods::{}({}) const {{ {} }}\n", returns_,
-                                   name, List(1, false), Body(true));
+    headers->methods +=
+        fmt::format("{} {}({}) const {{ {} }}\n", returns_, name, List(1), Body(true));
   }
 
  private:
@@ -248,12 +253,12 @@ class Overload {
     return true;
   }
 
-  string List(size_t first, bool with_defaults) const {
+  string List(size_t first) const {
     string list;
     for (size_t i = first; i < declared_.size(); ++i) {
       if (i > first) list += ", ";
       list += declared_[i].text;
-      if (with_defaults && !declared_[i].fallback.empty()) list += " = " + declared_[i].fallback;
+      if (!declared_[i].fallback.empty()) list += " = " + declared_[i].fallback;
     }
     return list;
   }
@@ -311,10 +316,11 @@ std::vector<string> OperatorsIn(string_view source, const std::vector<string>& n
 OperatorHeaders DeclareOperators(const std::vector<string>& schemas,
                                  const std::vector<string>& names) {
   OperatorHeaders headers;
+  std::set<string> known;
   for (const string& text : schemas) {
     const auto schema = Parse(text);
     if (!schema || !std::binary_search(names.begin(), names.end(), schema->base)) continue;
-    Overload(*schema).AppendTo(&headers);
+    Overload(*schema).AppendTo(&headers, &known);
   }
   return headers;
 }

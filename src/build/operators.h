@@ -11,9 +11,8 @@
 namespace cupel::build {
 
 struct OperatorHeaders {
-  std::string methods;    // declarations in at::OperatorMethods, a base of at::Tensor
-  std::string bodies;     // their definitions, in the namespace at
-  std::string functions;  // definitions, in the namespace at::operators
+  std::string methods;    // of the template at::OperatorMethods, a base of at::Tensor
+  std::string functions;  // of the namespace at::operators
 };
 
 /// The operators of `names`, sorted, that `source` calls as a member or by a qualified name:

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -33,6 +35,8 @@ using plan::View;
 
 constexpr char kWhat[] = "operators.py";
 constexpr size_t kMaxSchemas = 4u << 20;
+constexpr int64_t kMostBytes = int64_t{8} << 30;        // of an operator's tensors
+constexpr std::chrono::seconds kOperatorDeadline{120};  // of one operator
 
 /// The bytes [begin, end) of a buffer that an operator's views cover, and where they are in the
 /// file.
@@ -70,17 +74,18 @@ std::map<int, Extent> ExtentsOf(const Operator& work) {
 class SharedFile {
  public:
   static Result<SharedFile> Create(const fs::path& path, int64_t bytes) {
-    const auto fail = [&](const char* call) {
+    const auto fail = [&](const char* call, int code) {
       return Fail(ErrorCode::kIo,
-                  fmt::format("{} {}: {}", call, path.string(), std::strerror(errno)));
+                  fmt::format("{} {}: {}", call, path.string(), std::strerror(code)));
     };
     const os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (fd.get() < 0) return fail("open");
-    // posix_fallocate fails if there is no room. Without it, a write to the mapping would.
-    if ((errno = ::posix_fallocate(fd.get(), 0, bytes)) != 0) return fail("allocate");
+    if (fd.get() < 0) return fail("open", errno);
+    // Fails if there is no room. Without it, a write to the mapping would.
+    const int code = ::posix_fallocate(fd.get(), 0, bytes);
+    if (code != 0) return fail("allocate", code);
     void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED,
                         fd.get(), 0);
-    if (data == MAP_FAILED) return fail("map");
+    if (data == MAP_FAILED) return fail("map", errno);
     return SharedFile(static_cast<std::byte*>(data), static_cast<size_t>(bytes));
   }
   SharedFile(SharedFile&& other) noexcept
@@ -144,6 +149,7 @@ class TorchOperators : public plan::OperatorRunner {
     std::map<int, Extent> ranges = ExtentsOf(work);
     int64_t bytes = 1;
     for (const auto& [buffer, range] : ranges) bytes = std::max(bytes, range.at + range.size());
+    if (bytes > kMostBytes) return std::string("its tensors have more than 8 GiB");
     if (!folder_) {
       TRY_ASSIGN(folder_, CreateFolder());
     }
@@ -166,7 +172,11 @@ class TorchOperators : public plan::OperatorRunner {
     request["in_float64"] = in_float64;
     request["file"] = path.string();
     request["ranges"] = std::move(places);
-    TRY_ASSIGN(const Json reply, Ask(std::move(request)));
+    const auto answer = Ask(std::move(request));
+    if (!answer && answer.error().code == ErrorCode::kTimeout) {
+      return fmt::format("it did not finish within {} s", kOperatorDeadline.count());
+    }
+    TRY_ASSIGN(const Json reply, answer);
     for (const char* problem : {"refused", "failure"}) {
       if (reply.contains(problem)) return JsonString(reply, problem, kWhat);
     }
@@ -217,6 +227,7 @@ class TorchOperators : public plan::OperatorRunner {
       ChildOptions options;
       options.python = python_->program;
       options.script = options_.script;
+      options.deadline = kOperatorDeadline;
       options.threads = options_.threads;
       options.stop = options_.stop;
       TRY_ASSIGN(child_, TorchChild::Start(std::move(options)));

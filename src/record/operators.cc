@@ -58,6 +58,7 @@ plan::OperatorValue ValueOf(const CupelValue& value, Call& call) {
     }
     default: {
       std::vector<plan::OperatorValue> items;
+      items.reserve(static_cast<size_t>(std::max(value.count, 0)));
       for (int i = 0; i < value.count; ++i) items.push_back(ValueOf(value.items[i], call));
       result.data = std::move(items);
     }
