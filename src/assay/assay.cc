@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/version.h"
 #include "build/build.h"
+#include "build/operators.h"
 #include "build/source_scan.h"
 #include "os/files.h"
 
@@ -82,10 +83,21 @@ void NoteSamples(records::Verdict& verdict) {
   }
 }
 
-/// Says what PyTorch computes in the candidate's place, and rejects what is not allowed.
+/// Says what PyTorch computes in the candidate's place, and rejects what is not allowed: calls at
+/// other sizes, too.
 void JudgeOperators(records::Verdict& verdict, const Question& question,
                     const std::set<std::string>& operators, bool has_kernel) {
-  if (operators.empty()) return;
+  if (operators.empty()) {
+    const bool contains = std::find(verdict.notes.begin(), verdict.notes.end(),
+                                    build::kCallsOperators) != verdict.notes.end();
+    if (!contains || question.allow_operators) return;
+    AddReason(verdict, records::Decision::kRejected,
+              {"framework_operator",
+               "host code contains calls of PyTorch's operators, which are not allowed for this "
+               "task, although no judged call made one; --operators allowed permits them",
+               ""});
+    return;
+  }
   constexpr size_t kShown = 8;
   std::vector<std::string> names(operators.begin(), operators.end());
   const size_t more = names.size() > kShown ? names.size() - kShown : 0;

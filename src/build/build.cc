@@ -213,6 +213,10 @@ Result<Outcome> Finish(const Context& context, Compilation compilation, Image im
   image.notes = NotesFromSource(context.source);
   for (std::string& note : NotesFromPtx(artefacts.ptx)) image.notes.push_back(std::move(note));
   for (std::string& note : audit.notes) image.notes.push_back(std::move(note));
+  const auto& undefined = object.undefined;
+  if (std::find(undefined.begin(), undefined.end(), "cupel_rt_operator") != undefined.end()) {
+    image.notes.emplace_back(kCallsOperators);
+  }
   image.ptx = artefacts.ptx;
   if (!context.options->cache.empty()) {
     TRY(StoreInCache(context.options->cache, artefacts, image));

@@ -10,6 +10,9 @@
 
 namespace cupel::build {
 
+/// The note on images whose host code contains calls of operators.
+inline constexpr char kCallsOperators[] = "host code calls operators of PyTorch";
+
 struct OperatorHeaders {
   std::string methods;    // of the template at::OperatorMethods, a base of at::Tensor
   std::string functions;  // of the namespace at::operators

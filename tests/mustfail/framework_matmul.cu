@@ -1,6 +1,6 @@
 // exploit: 6.1 the framework's matrix product in place of a kernel
 // task: mnist_linear
-// expect: unsupported unsupported_operator
+// expect: rejected no_kernel
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

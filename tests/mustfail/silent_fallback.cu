@@ -1,6 +1,6 @@
 // exploit: 6.1 a fallback to the framework if the kernel does not fit
 // task: mnist_linear
-// expect: unsupported unsupported_operator
+// expect: rejected framework_operator
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

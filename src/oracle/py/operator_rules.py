@@ -12,7 +12,18 @@ import torch
 FORBIDDEN_TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output,
                   torch.Tag.dynamic_output_shape)
 # Read files, change settings or storages, give values to the host, or exist for autograd alone.
-FORBIDDEN = frozenset(["from_file", "item", "_local_scalar_dense", "is_nonzero", "equal", "allclose", "record_stream", "pin_memory", "_pin_memory", "is_pinned", "set_", "set", "set_data", "data", "resize_", "resize", "resize_as_", "resize_as", "resize_as_sparse_", "_resize_output_", "requires_grad_", "retain_grad", "backward", "_backward", "detach_", "rename", "rename_", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_print", "_async_error", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_constrain_range", "_use_cudnn_ctc_loss", "_cudnn_init_dropout_state", "_has_compatible_shallow_copy_type", "_version", "is_set_to", "_fused_dropout", "native_dropout", "_to_cpu", "cpu", "cuda", "_lazy_clone", "lift", "lift_fresh"])
+FORBIDDEN = frozenset((
+    "from_file", "item", "is_nonzero", "equal", "allclose", "record_stream", "pin_memory", "is_pinned", "set_", "set",
+    "set_data", "data", "resize_", "resize", "resize_as_", "resize_as", "resize_as_sparse_", "requires_grad_",
+    "retain_grad", "backward", "detach_", "rename", "rename_", "sym_size", "sym_stride", "sym_numel",
+    "sym_storage_offset", "sym_constrain_range", "is_set_to", "native_dropout", "cpu", "cuda", "lift", "lift_fresh"))
+# Library calls with settings of their own, and operators that do not check the indices in their arguments.
+PREFIXES = ("sparse", "quantize", "fake_quant", "rand", "bernoulli", "fbgemm", "mkldnn", "miopen", "cudnn",
+            "embedding_bag", "segment_reduce", "ctc_loss")
+# Operators with an underscore are PyTorch's own parts. Programs use these.
+UNDERSCORED = frozenset(("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
+                         "_unsafe_view", "_to_copy", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_convolution",
+                         "_weight_norm", "_cdist_forward"))
 # Random only with dropout: what an argument must be so that there is none.
 WITHOUT_DROPOUT = {"dropout": {"train": False}, "dropout_": {"train": False}, "feature_dropout": {"train": False},
                    "alpha_dropout": {"train": False}, "scaled_dot_product_attention": {"dropout_p": 0.0},
@@ -40,8 +51,7 @@ def problem_of(schema: Any, tags: Any) -> str | None:
     name = schema.name.removeprefix("aten::")
     if not schema.name.startswith("aten::"):
         return "only PyTorch's own operators (aten) are supported"
-    if name in FORBIDDEN or name.startswith(("__", "_foreach", "_fused", "_sparse", "_nested", "_cudnn", "_test",
-                                             "sparse", "quantize", "fake_quant", "rand", "bernoulli", "_thnn_fused")):
+    if name in FORBIDDEN or name.startswith(PREFIXES) or (name.startswith("_") and name not in UNDERSCORED):
         return "it is not an operator on values of tensors alone"
     if name not in WITHOUT_DROPOUT and any(tag in tags for tag in FORBIDDEN_TAGS):
         return "its result is random, or has a shape that depends on values"
