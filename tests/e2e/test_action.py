@@ -15,7 +15,7 @@ ACTION = (SOURCE / "action.yml").read_text()
 WRONG = kernels.linear("sum + b[col]", "sum")
 BROKEN = kernels.linear("float sum = 0.f", "flaot sum = 0.f").replace("const dim3 grid", "const dim9 grid")
 LINE = 1 + BROKEN[:BROKEN.index("flaot")].count("\n")
-UNSUPPORTED = kernels.linear("auto y = torch::empty({rows, cols}, x.options());", "auto y = torch::mm(x, weights);")
+UNSUPPORTED = kernels.linear("auto y = torch::empty({rows, cols}, x.options());", "auto y = torch::nonzero(x);")
 PASSED = {"verdict": "accepted", "reasons": [], "settings": [{"id": "single-0", "status": "passed", "findings": []}]}
 
 # Writes the document that answers.json has for a kernel, and its "print". Keeps its arguments and CUDA_HOME in
@@ -162,7 +162,7 @@ class Verdicts(ActionTest):
         self.assertIn("x[(row + 1)", faults["reads_past_the_end"].splitlines()[int(properties["line"]) - 1])
         (level, _, message), = by_file["kernels/d_unsupported.cu"]
         self.assertEqual(level, "warning")
-        self.assertIn("torch::mm", message)
+        self.assertIn("nonzero", message)
         (level, _, message), = by_file[None]
         self.assertIn("no kernel matches kernels/none.cu", message)
         self.assertIn("no kernel matches", done.summary)
