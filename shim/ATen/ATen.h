@@ -5,6 +5,7 @@
 #include "ATen/AccumulateType.h"
 #include "ATen/Dispatch.h"
 #include "ATen/Parallel.h"
+#include "ATen/TensorUtils.h"
 #include "ATen/ceil_div.h"
 #include "ATen/core/Tensor.h"
 #include "c10/util/accumulate.h"

@@ -1,7 +1,7 @@
 """Candidates whose host code lets PyTorch compute a part of the result."""
 import unittest
 
-from support import CupelTest
+from support import CupelTest, ci_share
 
 TASK = """
 import torch
@@ -58,6 +58,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
+@ci_share()
 class OperatorsTest(CupelTest):
     def judge(self, source, *options):
         kernel = self.write("kernel.cu", source)

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/extension.h>
 
+#include <sstream>
+
 namespace {
 
 struct Point {
@@ -38,6 +40,30 @@ TEST(Check, JoinsArgumentsLikeAStream) {
   EXPECT_EQ(Message([] { AT_ERROR("a", 1); }), "a1");
   EXPECT_THROW(TORCH_CHECK_INDEX(false, "x"), c10::IndexError);
   EXPECT_EQ(Message([] { AT_CUDA_CHECK(cudaErrorInvalidValue); }), "CUDA error: invalid argument");
+}
+
+TEST(Check, NamesTheArgumentThatDiffers) {
+  const at::Tensor a = at::empty({2, 3}, at::kCUDA), b = at::empty({3, 2}, at::kCUDA);
+  const at::TensorArg a_arg{a, "a", 1}, b_arg{b, "b", 2};
+  at::checkAllSameGPU("f", {a_arg, b_arg});
+  at::checkAllSameType("f", {a_arg, b_arg});
+  at::checkDim("f", a_arg, 2);
+  EXPECT_EQ(Message([&] { at::checkSameSize("f", a_arg, b_arg); }),
+            "Expected tensor for argument #1 'a' to have the same size as tensor for argument #2 "
+            "'b' (while checking arguments for f)");
+  EXPECT_NE(Message([&] { at::checkDim("f", b_arg, 3); }).find("argument #2 'b'"),
+            std::string::npos);
+  const at::Tensor t = a.t();
+  EXPECT_NE(Message([&] { at::checkContiguous("f", {t, "t", 1}); }), "no error");
+}
+
+TEST(Options, AreWrittenWithTheirDefaults) {
+  std::ostringstream out;
+  out << at::empty({2}, at::kCUDA).options();
+  EXPECT_EQ(out.str(),
+            "TensorOptions(dtype=float, device=cuda:0, layout=Strided (default), "
+            "requires_grad=false (default), pinned_memory=false (default), "
+            "memory_format=(nullopt))");
 }
 
 TEST(Dispatch, PicksTheTypeOrNamesTheMissingOne) {

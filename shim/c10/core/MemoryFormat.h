@@ -19,5 +19,17 @@ inline void AppendText(cupel::shim::Text& text, MemoryFormat format) {
   constexpr const char* kNames[] = {"Contiguous", "Preserve", "ChannelsLast", "ChannelsLast3d"};
   text << kNames[static_cast<int>(format)];
 }
+template <class C>
+std::basic_ostream<C>& operator<<(std::basic_ostream<C>& out, Layout layout) {
+  cupel::shim::Text text;
+  AppendText(text, layout);
+  return out << text.c_str();
+}
+template <class C>
+std::basic_ostream<C>& operator<<(std::basic_ostream<C>& out, MemoryFormat format) {
+  cupel::shim::Text text;
+  AppendText(text, format);
+  return out << text.c_str();
+}
 
 }  // namespace c10

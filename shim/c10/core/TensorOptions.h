@@ -94,6 +94,22 @@ struct TensorOptions {
   optional<MemoryFormat> format_;
 };
 
+/// What is not set is marked as a default, as PyTorch does.
+template <class C>
+std::basic_ostream<C>& operator<<(std::basic_ostream<C>& out, const TensorOptions& options) {
+  const auto show = [&](const char* label, const auto& value, bool is_set) {
+    out << label << value << (is_set ? "" : " (default)");
+  };
+  show("TensorOptions(dtype=", options.dtype(), options.has_dtype());
+  show(", device=", options.device(), options.has_device());
+  show(", layout=", options.layout(), options.has_layout());
+  show(", requires_grad=", "false", false);
+  show(", pinned_memory=", "false", false);
+  out << ", memory_format=";
+  options.has_memory_format() ? out << *options.memory_format_opt() : out << "(nullopt)";
+  return out << ")";
+}
+
 inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
 inline TensorOptions dtype(caffe2::TypeMeta type) { return TensorOptions(type); }
 template <class T>
