@@ -159,6 +159,22 @@ void cupel_rt_item(const CupelTensor* from, void* element) {
   fake::Log().push_back("item " + fake::Show(*from));
   std::memcpy(element, fake::next_item, sizeof fake::next_item);
 }
+/// Results are like the first argument, and new memory unless the operator's name ends with "_".
+void cupel_rt_operator(const char* name, const CupelValue* args, int32_t count,
+                       CupelTakeResult take, void* context) {
+  std::string text = "operator " + std::string(name);
+  for (int32_t i = 0; i < count; ++i) {
+    const CupelValue& value = args[i];
+    text += value.kind == CUPEL_TENSOR  ? " " + fake::Show(*value.tensor)
+            : value.kind == CUPEL_INT   ? " " + std::to_string(value.i)
+            : value.kind == CUPEL_TUPLE ? " list of " + std::to_string(value.count)
+                                        : " kind " + std::to_string(value.kind);
+  }
+  fake::Log().push_back(text);
+  CupelTensor shape = *args[0].tensor;
+  const std::string overload = std::string(name).substr(0, std::string(name).find('.'));
+  take(context, &shape, overload.back() == '_' ? 0 : -1);
+}
 uint64_t cupel_rt_current_stream(void) { return fake::current_stream; }
 void cupel_rt_set_current_stream(uint64_t stream) { fake::current_stream = stream; }
 uint64_t cupel_rt_pool_stream(int32_t high_priority) { return high_priority ? 0x52 : 0x51; }

@@ -33,6 +33,19 @@ TEST_F(Tensors, FactoriesAllocateAndFill) {
   EXPECT_EQ(torch::zeros({3}).dtype(), torch::kFloat32);
 }
 
+TEST_F(Tensors, ArithmeticGoesToTheRecorder) {
+  const at::Tensor sum = cuda_ + cuda_;
+  const at::Tensor rest = 1 - sum;
+  at::Tensor changed = cuda_;
+  changed *= 2;
+  EXPECT_THAT(fake::Log(), ElementsAre("operator aten::add.Tensor f32[2,3] f32[2,3] 1", "alloc 24",
+                                       "operator aten::rsub.Scalar f32[2,3] 1 1", "alloc 24",
+                                       "operator aten::mul_.Scalar f32[2,3] 2"));
+  EXPECT_EQ(sum.sizes(), cuda_.sizes());
+  EXPECT_NE(sum.data_ptr(), cuda_.data_ptr());
+  EXPECT_TRUE(changed.is_same(cuda_));
+}
+
 TEST_F(Tensors, CopiesGoToTheRecorder) {
   auto t = cuda_.t().contiguous();
   auto d = cuda_.to(torch::kFloat64);
