@@ -63,7 +63,7 @@ TEST(SparseTest, FindsInvalidMetadata) {
   }
 }
 
-TEST(SparseTest, KeepsExactValues) {
+TEST(SparseTest, ShadowsKeepExactValues) {
   // Each row of A has x / 10, rounded to a half, at column 2; B is 1 everywhere.
   const Seen seen = RunShadows(
       "mul.f32 %f2, %f1, 0f3dcccccd;\ncvt.rn.f16.f32 %h1, %f2;\nmov.u16 %h2, 0;\n"
