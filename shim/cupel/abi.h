@@ -92,7 +92,6 @@ void cupel_rt_upload(const CupelTensor* to, const void* bytes, uint64_t size);
 /* .item(): reads one element of a CUDA tensor. Only one-element inputs have a value on the host;
    for any other tensor the recorder ends the recording with a refusal and does not return. */
 void cupel_rt_item(const CupelTensor* from, void* element);
-/* c10::cuda::getCurrentCUDAStream and the guards that change it. 0 is the legacy default stream. */
 /* An operator of PyTorch, by the name of its overload ("aten::sum.dim_IntList"), with all arguments
    of its schema. Lists are tuples; dtypes, layouts and memory formats are PyTorch's numbers. The
    recorder describes each result: `shares` is the number of the tensor among the arguments, depth
@@ -102,6 +101,7 @@ typedef const CupelTensor* (*CupelTakeResult)(void* context, const CupelTensor* 
                                               int32_t shares);
 void cupel_rt_operator(const char* name, const CupelValue* args, int32_t count,
                        CupelTakeResult take, void* context);
+/* c10::cuda::getCurrentCUDAStream and the guards that change it. 0 is the legacy default stream. */
 uint64_t cupel_rt_current_stream(void);
 void cupel_rt_set_current_stream(uint64_t stream);
 uint64_t cupel_rt_pool_stream(int32_t high_priority); /* getStreamFromPool */

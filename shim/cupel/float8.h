@@ -1,6 +1,6 @@
-// The code that c10::Float8_e4m3fn and c10::Float8_e5m2 share: conversions, operators through
-// float, and numeric limits. A GPU's own conversions give the same numbers as PyTorch's, which
-// compute with integers. SPDX-License-Identifier: Apache-2.0
+// The code that c10::Float8_e4m3fn and c10::Float8_e5m2 share: conversions, operators through float,
+// and numeric limits. A GPU's own conversions give the same numbers as PyTorch's, which compute with
+// integers. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/macros/Macros.h"
@@ -127,22 +127,22 @@ struct Float8Limits {
 
 }  // namespace cupel::shim
 
-#define CUPEL_FLOAT8_TYPE(T, Format)                                                       \
-  struct alignas(1) T {                                                                    \
-    uint8_t x;                                                                             \
-    struct from_bits_t {};                                                                 \
-    static constexpr CUPEL_HOST_DEVICE from_bits_t from_bits() { return from_bits_t(); }   \
-    T() = default;                                                                         \
-    constexpr CUPEL_HOST_DEVICE T(uint8_t bits, from_bits_t) : x(bits) {}                  \
-    CUPEL_HOST_DEVICE T(float value) : x(::cupel::shim::Format::FromFloat(value)) {}       \
-    CUPEL_HOST_DEVICE operator float() const { return ::cupel::shim::Format::ToFloat(x); } \
-    CUPEL_HOST_DEVICE bool isnan() const { return static_cast<float>(*this) != *this; }    \
-    CUPEL_HOST_DEVICE bool isinf() const { return ::cupel::shim::Format::IsInfinite(x); }  \
-  };                                                                                       \
-  CUPEL_REDUCED_FLOAT_MIXED(T, +)                                                          \
-  CUPEL_REDUCED_FLOAT_MIXED(T, -)                                                          \
-  CUPEL_REDUCED_FLOAT_MIXED(T, *)                                                          \
-  CUPEL_REDUCED_FLOAT_MIXED(T, /)                                                          \
-  inline CUPEL_HOST_DEVICE T operator-(const T& a) {                                       \
-    return T(static_cast<uint8_t>(a.x ^ 0x80u), T::from_bits());                           \
+#define CUPEL_FLOAT8_TYPE(T, Format)                                                             \
+  struct alignas(1) T {                                                                          \
+    uint8_t x;                                                                                   \
+    struct from_bits_t {};                                                                       \
+    static constexpr CUPEL_HOST_DEVICE from_bits_t from_bits() { return from_bits_t(); }         \
+    T() = default;                                                                               \
+    constexpr CUPEL_HOST_DEVICE T(uint8_t bits, from_bits_t) : x(bits) {}                        \
+    CUPEL_HOST_DEVICE T(float value) : x(::cupel::shim::Format::FromFloat(value)) {}             \
+    CUPEL_HOST_DEVICE operator float() const { return ::cupel::shim::Format::ToFloat(x); }       \
+    CUPEL_HOST_DEVICE bool isnan() const { return static_cast<float>(*this) != *this; }          \
+    CUPEL_HOST_DEVICE bool isinf() const { return ::cupel::shim::Format::IsInfinite(x); }        \
+  };                                                                                             \
+  CUPEL_REDUCED_FLOAT_MIXED(T, +)                                                                \
+  CUPEL_REDUCED_FLOAT_MIXED(T, -)                                                                \
+  CUPEL_REDUCED_FLOAT_MIXED(T, *)                                                                \
+  CUPEL_REDUCED_FLOAT_MIXED(T, /)                                                                \
+  inline CUPEL_HOST_DEVICE T operator-(const T& a) {                                             \
+    return T(static_cast<uint8_t>(a.x ^ 0x80u), T::from_bits());                                 \
   }

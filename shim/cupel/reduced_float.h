@@ -89,10 +89,10 @@ CUPEL_INLINE uint16_t FloatToBFloat16Bits(float value) {
   inline CUPEL_HOST_DEVICE T operator op(const T& a, const T& b) {                                \
     return T(static_cast<float>(a) op static_cast<float>(b));                                     \
   }                                                                                               \
-  inline CUPEL_HOST_DEVICE T& operator op##=(T & a, const T & b) { return a = a op b; }           \
+  inline CUPEL_HOST_DEVICE T& operator op##=(T& a, const T& b) { return a = a op b; }             \
   inline CUPEL_HOST_DEVICE float operator op(T a, float b) { return static_cast<float>(a) op b; } \
   inline CUPEL_HOST_DEVICE float operator op(float a, T b) { return a op static_cast<float>(b); } \
-  inline CUPEL_HOST_DEVICE float& operator op##=(float& a, const T & b) {                         \
+  inline CUPEL_HOST_DEVICE float& operator op##=(float& a, const T& b) {                          \
     return a op## = static_cast<float>(b);                                                        \
   }                                                                                               \
   inline CUPEL_HOST_DEVICE double operator op(T a, double b) {                                    \

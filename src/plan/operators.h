@@ -27,7 +27,7 @@ class OperatorRunner {
   /// Finds the results of a call without computing them. The question is {"name", "arguments",
   /// "storages"}: the arguments' views name a storage by its index, and "storages" are their sizes
   /// in bytes. The answer has "outputs" (each {"storage" or null, "offset", "dtype", "shape",
-  /// "strides", "bytes"}), "mutated" and "returns" ("tensor", "tuple" or "list"); or "refused", why
+  /// "strides", "bytes"}) and "mutated", the written arguments; or "refused", why
   /// the operator is not allowed; or "failure", what PyTorch says against the call.
   virtual Result<Json> Describe(const Json& question) = 0;
 

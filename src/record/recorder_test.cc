@@ -414,8 +414,7 @@ class FakeOperators : public plan::OperatorRunner {
                 {"strides", Json::array({1})}, {"offset", 0},
                 {"bytes", 4 * size},           {"storage", nullptr}};
     if (!is_relu) output["storage"] = 0;
-    return Json{
-        {"outputs", Json::array({output})}, {"mutated", Json::array()}, {"returns", "tensor"}};
+    return Json{{"outputs", Json::array({output})}, {"mutated", Json::array()}};
   }
   Result<std::string> Run(const plan::Operator&, bool,
                           const std::function<std::span<std::byte>(int)>&) override {

@@ -12,7 +12,7 @@ namespace at::cuda {
 
 template <class T>
 CUPEL_HOST_DEVICE T ATenCeilDiv(T a, T b) {
-  return (a + b - 1) / b;
+  return ceil_div(a, b);
 }
 
 constexpr uint32_t AT_APPLY_THREADS_PER_BLOCK = 512;
@@ -23,8 +23,7 @@ inline dim3 getApplyBlock() { return dim3(AT_APPLY_THREADS_PER_BLOCK); }
 template <int step = 1>
 bool getApplyGrid(uint64_t elements, dim3& grid, int64_t /*device*/,
                   int threads = AT_APPLY_THREADS_PER_BLOCK) {
-  const uint64_t per_block = static_cast<uint64_t>(threads) * step;
-  const uint64_t blocks = (elements + per_block - 1) / per_block;
+  const uint64_t blocks = ceil_div(elements, static_cast<uint64_t>(threads) * step);
   grid = dim3(static_cast<unsigned>(std::min<uint64_t>(blocks, 2147483647)));
   return true;
 }

@@ -81,9 +81,7 @@ def describe(request: Json) -> Json:
         outputs = [described(result, storages) for result in results]
     mutated = [index for index, argument in enumerate(schema.arguments)
                if argument.alias_info is not None and argument.alias_info.is_write]
-    is_list = len(schema.returns) == 1 and "List[" in str(schema.returns[0].real_type)
-    return {"outputs": outputs, "mutated": mutated,
-            "returns": "list" if is_list else "tensor" if len(schema.returns) == 1 else "tuple"}
+    return {"outputs": outputs, "mutated": mutated}
 
 
 def execute(request: Json, memory: list[torch.Tensor]) -> None:
