@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "app/session.h"
-#include "base/hash.h"
+#include "app/signature.h"
 #include "build/extract.h"
 #include "build/flags.h"
 #include "oracle/python.h"
@@ -21,51 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxSignature = 4u << 20;
 constexpr char kPythonRemedy[] =
     "cupel supports answers whose forward only calls load_inline kernels; for anything else, write "
     "a .cu file with PYBIND11_MODULE";
 
-/// The arguments that the task's function is called with. Cached, because PyTorch takes seconds to
-/// start.
-Result<Json> SignatureOf(const task::Task& task, task::Direction direction, const Common& common) {
-  TRY_ASSIGN(const fs::path cache, os::CacheDir());
-  Sha256 key;
-  key.Field("signature 1");
-  key.Field(task.content_hash[static_cast<int>(direction)]);
-  key.Field(task.format == task::Format::kKernelBench ? "problem" : "folder");
-  const fs::path file = cache / "signatures" / (key.Hex() + ".json");
-  std::error_code ignored;
-  if (fs::exists(file, ignored)) {
-    const auto text = os::ReadFile(file, kMaxSignature);
-    auto known = text ? ParseJson(*text, file.string()) : Result<Json>(Json());
-    if (known && known->is_object()) return *known;
-  }
-  TRY_ASSIGN(const oracle::ImportOptions options, ImporterOptions(common, 120, 0));
-  oracle::Importer importer(options);
-  TRY_ASSIGN(Json signature, importer.Signature(task, direction));
-  signature.erase("id");
-  fs::create_directories(file.parent_path(), ignored);
-  (void)os::WriteFileAtomically(file, DumpJson(signature));  // a failure only costs time later
-  return signature;
-}
-
-bool IsFastMath(const std::string& flag) { return flag.find("use_fast_math") != std::string::npos; }
-
-/// Keeps the answer's flags that candidates may have. Like PyTorch, cupel compiles an answer
-/// without fast math unless the answer asks for it.
-void KeepFlags(const std::vector<std::string>& flags, CandidateFile& file) {
-  for (const std::string& flag : build::JoinFlags(flags).value_or(flags)) {
-    if (build::CandidateFlags({flag})) {
-      file.flags.push_back(flag);
-    } else {
-      file.notes.push_back(
-          fmt::format("flag {} of the answer is not allowed and is ignored", flag));
-    }
-  }
-  if (std::none_of(flags.begin(), flags.end(), IsFastMath)) {
-    file.flags.push_back("--no-fast-math");
-  }
+task::Setting FirstSetting(const task::Task& task, task::Direction direction) {
+  const auto& settings = task.SettingsOf(direction);
+  return settings.empty() ? task::Setting() : settings.front();
 }
 
 }  // namespace
@@ -87,7 +49,7 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   }
   std::optional<Json> signature;
   if (task != nullptr) {
-    TRY_ASSIGN(signature, SignatureOf(*task, direction, common));
+    TRY_ASSIGN(signature, Signatures(common).Of(*task, direction, FirstSetting(*task, direction)));
   }
   TRY_ASSIGN(const fs::path data, os::DataDir());
   TRY_ASSIGN(const fs::path cache, os::CacheDir());
@@ -106,7 +68,9 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   TRY(os::WriteFileAtomically(file.path, extraction.source));
   file.folder = std::make_shared<const os::TempDir>(std::move(folder));
   file.notes = extraction.notes;
-  KeepFlags(extraction.flags, file);
+  build::AnswerFlags flags = build::FlagsOfAnswer(extraction.flags);
+  file.flags = std::move(flags.kept);
+  file.notes.insert(file.notes.end(), flags.notes.begin(), flags.notes.end());
   return file;
 }
 

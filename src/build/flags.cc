@@ -171,6 +171,23 @@ Result<std::vector<std::string>> JoinFlags(const std::vector<std::string>& flags
   return joined;
 }
 
+AnswerFlags FlagsOfAnswer(const std::vector<std::string>& flags) {
+  AnswerFlags answer;
+  for (const std::string& flag : JoinFlags(flags).value_or(flags)) {
+    if (CandidateFlags({flag})) {
+      answer.kept.push_back(flag);
+    } else {
+      answer.notes.push_back(
+          fmt::format("flag {} of the answer is not allowed and is ignored", flag.substr(0, 100)));
+    }
+  }
+  const bool is_fast = std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
+    return flag.find("use_fast_math") != std::string::npos;
+  });
+  if (!is_fast) answer.kept.emplace_back("--no-fast-math");
+  return answer;
+}
+
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra) {
   TRY_ASSIGN(std::vector<std::string> asked, JoinFlags(extra));
   bool optimization = true, fast_math = true, standard = true;

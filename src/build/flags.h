@@ -20,6 +20,14 @@ Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& 
 /// Joins a flag and its value if they are separate words. Returns an Error if a value is missing.
 Result<std::vector<std::string>> JoinFlags(const std::vector<std::string>& flags);
 
+/// The flags that a Python answer passes to nvcc. Like PyTorch, cupel compiles an answer without
+/// fast math unless the answer asks for it.
+struct AnswerFlags {
+  std::vector<std::string> kept;   // for CandidateFlags
+  std::vector<std::string> notes;  // about flags that are not allowed
+};
+AnswerFlags FlagsOfAnswer(const std::vector<std::string>& flags);
+
 /// True if a flag that CandidateFlags ignores (-gencode, -arch) names `arch`, for example "sm_90a".
 bool NamesArch(const std::vector<std::string>& extra, std::string_view arch);
 

@@ -129,10 +129,10 @@ Result<ImportOutcome> Importer::Import(const ImportRequest& request) {
   return ReadImport(*reply);
 }
 
-Result<Json> Importer::Signature(const task::Task& task, task::Direction direction) {
+Result<Json> Importer::Signature(const task::Task& task, task::Direction direction,
+                                 const task::Setting& setting) {
   TRY(RequireDirection(task, direction));
   const auto index = static_cast<size_t>(direction);
-  const auto& settings = task.SettingsOf(direction);
   std::error_code ignored;
   std::string why;
   TRY_ASSIGN(
@@ -143,8 +143,8 @@ Result<Json> Importer::Signature(const task::Task& task, task::Direction directi
                   {"hash", task.content_hash[index]},
                   {"direction", Name(direction)},
                   {"format", task.format == task::Format::kKernelBench ? "kernelbench" : "folder"},
-                  {"init", settings.empty() ? Json::object() : settings.front().init},
-                  {"inputs", settings.empty() ? Json::object() : settings.front().inputs}},
+                  {"init", setting.init},
+                  {"inputs", setting.inputs}},
                  why));
   if (reply && reply->contains("failure")) {
     TRY_ASSIGN(why, JsonString(*reply, "failure", kImporter));

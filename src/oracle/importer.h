@@ -65,9 +65,10 @@ class Importer {
   /// Errors: no PyTorch (kEnvironment), kCancelled.
   Result<ImportOutcome> Import(const ImportRequest& request);
 
-  /// The arguments of a direction's function, for the extraction of answers: signature.py's
+  /// The arguments of a direction's function at a setting, for Python answers: signature.py's
   /// {"arguments", "init", …}. Errors: kInvalidArgument if the task does not load.
-  Result<Json> Signature(const task::Task& task, task::Direction direction);
+  Result<Json> Signature(const task::Task& task, task::Direction direction,
+                         const task::Setting& setting);
 
  private:
   struct Impl;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -183,6 +184,34 @@ template <typename Work, typename Visit>
 void ForEachPointer(Work& work, Visit visit) {
   for (auto& relocation : work.relocations) visit(relocation.target);
   for (auto& placed : work.tensor_maps) visit(placed.address);
+}
+
+/// Calls `visit` with every device address of a node's work.
+template <typename Work, typename Visit>
+void ForEachAddress(Work& work, Visit visit) {
+  using Plain = std::remove_const_t<Work>;
+  if constexpr (std::is_same_v<Plain, Launch>) {
+    ForEachPointer(work, visit);
+  } else if constexpr (std::is_same_v<Plain, Upload>) {
+    visit(work.to);
+    ForEachPointer(work, visit);
+  } else if constexpr (std::is_same_v<Plain, Copy>) {
+    visit(work.from);
+    visit(work.to);
+  } else if constexpr (std::is_same_v<Plain, Fill>) {
+    visit(work.to);
+  } else if constexpr (std::is_same_v<Plain, CopyView>) {
+    visit(work.from.address);
+    visit(work.to.address);
+  } else if constexpr (std::is_same_v<Plain, Gemm>) {
+    for (auto* address : {&work.a, &work.b, &work.c}) visit(*address);
+    for (auto& product : work.pointers) {
+      for (auto& address : product) visit(address);
+    }
+  } else {
+    static_assert(std::is_same_v<Plain, Operator>);
+    ForEachView(work, [&](auto& view, bool /*is_written*/) { visit(view.address); });
+  }
 }
 
 struct Node {

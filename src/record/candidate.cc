@@ -158,6 +158,18 @@ Candidate Candidate::Load(const std::string& path) {
   return candidate;
 }
 
+std::vector<std::string> Candidate::Functions() const {
+  constexpr size_t kMost = 1024;
+  std::vector<std::string> names;
+  describe_(
+      [](void* context, const char* name, const char* /*signature*/) {
+        auto& list = *static_cast<std::vector<std::string>*>(context);
+        if (list.size() < kMost) list.emplace_back(name);
+      },
+      &names);
+  return names;
+}
+
 std::string Candidate::Exports() const {
   std::vector<std::string> names;
   describe_(

@@ -25,6 +25,9 @@ class Candidate {
   /// Runs hostile code from here on. Refuses if the object cannot be loaded or is not a module.
   static Candidate Load(const std::string& path);
 
+  /// The names of the module's functions.
+  std::vector<std::string> Functions() const;
+
   struct Call {
     plan::Plan plan;
     double host_us = 0;

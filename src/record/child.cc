@@ -64,6 +64,10 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   }
   if (!WriteMessage({{"ready", true}})) return 1;
   while (const auto message = ReadMessage()) {
+    if (message->contains("functions")) {
+      if (!WriteMessage({{"functions", candidate.Functions()}})) return 1;
+      continue;
+    }
     const Request request = OrRefuse(RequestFromJson(*message));
     const PureRecording recording = RecordPure(candidate, request);
     Json answer{{"plan", plan::ToJson(recording.plan)},

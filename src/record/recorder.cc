@@ -87,6 +87,17 @@ Refusal Inconsistent(std::string_view problem) {
           false};
 }
 
+/// The names in a child's message.
+std::vector<std::string> FunctionsOf(const Json& json) {
+  std::vector<std::string> names;
+  const auto list = JsonArray(json, "functions", "recorder");
+  if (!list) return names;
+  for (const Json& name : **list) {
+    if (name.is_string()) names.push_back(Clean(name.get<std::string>()));
+  }
+  return names;
+}
+
 /// Compares plans without the sizes of workspaces, which may grow from call to call.
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
@@ -394,12 +405,28 @@ Result<Recorder> Recorder::Start(const build::Image& image, const device::Descri
 
 Result<Outcome> Recorder::Record(const std::string& function,
                                  const std::vector<task::Value>& args) {
-  const Request request = MakeRequest(function, args);
+  return Record(MakeRequest(function, args));
+}
+
+Result<Outcome> Recorder::Record(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& /*setting*/) {
+  return Record(MakeRequest(function, args));
+}
+
+Result<Outcome> Recorder::Record(const Request& request) {
   TRY_ASSIGN(auto outcome, impl_->Run(request));
   if (const auto* recording = std::get_if<Recording>(&outcome)) {
     impl_->seen.push_back({request, recording->plan});
   }
   return outcome;
+}
+
+Result<std::variant<std::vector<std::string>, Refusal>> Recorder::Functions() {
+  using Found = std::variant<std::vector<std::string>, Refusal>;
+  TRY_ASSIGN(auto answer, impl_->Ask(DumpJson(Json{{"functions", true}}),
+                                     Clock::now() + impl_->options.deadline));
+  if (auto* refusal = std::get_if<Refusal>(&answer)) return Found(std::move(*refusal));
+  return Found(FunctionsOf(std::get<Json>(answer)));
 }
 
 Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {

@@ -17,30 +17,11 @@
 #include "os/sandbox.h"
 #include "plan/operators.h"
 #include "plan/plan.h"
+#include "record/call_recorder.h"
+#include "record/protocol.h"
 #include "task/tensor.h"
 
 namespace cupel::record {
-
-/// The candidate cannot be recorded, or its host code failed. This is data, not an Error.
-struct Refusal {
-  /// "host_crash", "host_timeout", "host_exception", "wrong_arguments", "no_function",
-  /// "wrong_return", "reads_device_memory", "impure" (plan depends on earlier calls or addresses),
-  /// "unordered_work", "freed_memory", "host_privilege" (threads, files, sockets …),
-  /// "illegal_launch", "unsupported_operator", "unsupported_api"
-  std::string code;
-  std::string message;  // one sentence with the cause
-  std::string where;    // the argument, API or kernel; may be empty
-  bool unsupported = false;
-};
-
-struct Recording {
-  plan::Plan plan;
-  std::optional<plan::Plan> first;  // plan of the first call, if it differs
-  double host_us = 0;               // median host time of one steady-state call
-  int recordings = 0;               // number of calls that had to agree
-};
-
-using Outcome = std::variant<Recording, Refusal>;
 
 struct Options {
   /// The program whose main() calls RecorderMain if argv[1] is "recorder".
@@ -56,23 +37,27 @@ struct Options {
 
 /// Records one candidate in a child process. A crash or refusal ends the child; later calls start a
 /// new one.
-class Recorder {
+class Recorder : public CallRecorder {
  public:
   static Result<Recorder> Start(const build::Image& image, const device::Description& device,
                                 const Options& options);
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
-  ~Recorder();
+  ~Recorder() override;
 
   /// Records `function` ("forward" or "backward") with arguments like these. The child does not see
   /// the values of tensors, except for one-element tensors, which count as scalars.
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args);
+  Result<Outcome> Record(const Request& request);
+  Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
+                         const task::Setting& setting) override;
 
-  /// Records all earlier requests once more and compares the plans. Refuses with "impure" if a plan
-  /// changed.
-  Result<std::variant<std::monostate, Refusal>> Recheck();
+  /// The functions that the extension exports.
+  Result<std::variant<std::vector<std::string>, Refusal>> Functions();
 
-  const os::SandboxReport& sandbox() const;
+  Result<std::variant<std::monostate, Refusal>> Recheck() override;
+
+  const os::SandboxReport& sandbox() const override;
 
  private:
   struct Impl;

@@ -13,36 +13,6 @@
 #include "record/refuse.h"
 
 namespace cupel::record {
-namespace {
-
-/// Calls `visit` with every address of a node.
-template <typename Visit>
-void ForEachAddress(plan::Node& node, Visit visit) {
-  if (auto* launch = std::get_if<plan::Launch>(&node.work)) {
-    plan::ForEachPointer(*launch, visit);
-  } else if (auto* copy = std::get_if<plan::Copy>(&node.work)) {
-    visit(copy->from);
-    visit(copy->to);
-  } else if (auto* upload = std::get_if<plan::Upload>(&node.work)) {
-    visit(upload->to);
-    plan::ForEachPointer(*upload, visit);
-  } else if (auto* fill = std::get_if<plan::Fill>(&node.work)) {
-    visit(fill->to);
-  } else if (auto* views = std::get_if<plan::CopyView>(&node.work)) {
-    visit(views->from.address);
-    visit(views->to.address);
-  } else if (auto* gemm = std::get_if<plan::Gemm>(&node.work)) {
-    for (plan::Address* address : {&gemm->a, &gemm->b, &gemm->c}) visit(*address);
-    for (auto& triple : gemm->pointers) {
-      for (plan::Address& address : triple) visit(address);
-    }
-  } else if (auto* call = std::get_if<plan::Operator>(&node.work)) {
-    plan::ForEachView(*call, [&](plan::View& view, bool) { visit(view.address); });
-  }
-}
-
-}  // namespace
-
 Session& CurrentSession() {
   static Session session;
   return session;
@@ -247,7 +217,9 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
     if (!index_of.contains(address.buffer)) add(*memory.ById(address.buffer));
     address.buffer = index_of.at(address.buffer);
   };
-  for (plan::Node& node : nodes_) ForEachAddress(node, number);
+  for (plan::Node& node : nodes_) {
+    std::visit([&](auto& work) { plan::ForEachAddress(work, number); }, node.work);
+  }
   for (plan::View& view : outputs) number(view.address);
   plan.nodes = std::move(nodes_);
   plan.outputs = std::move(outputs);

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/join.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "base/json.h"
+#include "plan/codec.h"
+#include "plan/json_parts.h"
+#include "plan/limits.h"
+#include "plan/operator_json.h"
+
+namespace cupel::trace {
+namespace {
+
+using plan::View;
+using record::Refusal;
+using Joined = std::variant<plan::Plan, Refusal>;
+
+constexpr std::string_view kWhat = "the trace";
+
+Refusal Inconsistent(std::string_view problem) {
+  return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
+          false};
+}
+
+/// Whether the elements of a view are in row-major order without gaps.
+bool IsDense(const View& view) {
+  int64_t expected = 1;
+  for (size_t i = view.shape.size(); i-- > 0;) {
+    if (view.shape[i] != 1 && view.strides[i] != expected) return false;
+    expected *= view.shape[i];
+  }
+  return true;
+}
+
+uint64_t ElementsOf(const View& view) {
+  uint64_t count = 1;
+  for (const int64_t size : view.shape) count *= static_cast<uint64_t>(size);
+  return count;
+}
+
+class Joiner {
+ public:
+  explicit Joiner(const Parts& parts) : parts_(parts) {}
+
+  Result<Joined> Run(const Json& trace) {
+    if (const Status status = Read(trace); !status) {
+      if (refusal_) return Joined(std::move(*refusal_));
+      if (status.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(status.error());
+      return Joined(Inconsistent(status.error().message));
+    }
+    if (const Status status = plan::Validate(plan_); !status) {
+      return Joined(Inconsistent(status.error().message));
+    }
+    return Joined(std::move(plan_));
+  }
+
+ private:
+  Status Read(const Json& trace) {
+    TRY_ASSIGN(const Json* storages, JsonArray(trace, "storages", kWhat));
+    if (storages->size() > plan::kMaxBuffers) return Broken("it has too many storages");
+    for (const Json& storage : *storages) TRY(AddStorage(storage));
+    storages_ = plan_.buffers.size();
+    TRY_ASSIGN(const Json* steps, JsonArray(trace, "steps", kWhat));
+    for (const Json& step : *steps) {
+      first_of_step_ = plan_.nodes.size();
+      TRY(AddStep(step));
+      EndStep();
+    }
+    TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kWhat));
+    for (const Json& output : *outputs) {
+      View& view = plan_.outputs.emplace_back();
+      view.address.buffer = plan::kNoneOutput;
+      if (output.is_null()) continue;
+      TRY_ASSIGN(view, ReadView(output));
+    }
+    TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kWhat));
+    return {};
+  }
+
+  Status Broken(std::string_view problem) const {
+    return Fail(ErrorCode::kInvalidArgument, std::string(problem));
+  }
+
+  /// Ends the work: the candidate cannot be recorded.
+  Status Refuse(Refusal refusal) {
+    refusal_ = std::move(refusal);
+    return Fail(ErrorCode::kInvalidArgument, refusal_->message);
+  }
+
+  Status AddStorage(const Json& json) {
+    plan::Buffer& buffer = plan_.buffers.emplace_back();
+    TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kWhat));
+    buffer.bytes = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
+    TRY_ASSIGN(const bool is_kept, JsonBool(json, "kept", kWhat));
+    buffer.kind = is_kept ? plan::BufferKind::kWorkspace : plan::BufferKind::kTemporary;
+    if (json.contains("argument") && !json["argument"].is_null()) {
+      TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kWhat));
+      if (argument < 0 || static_cast<size_t>(argument) >= parts_.argument_bytes.size() ||
+          parts_.argument_bytes[static_cast<size_t>(argument)] != buffer.bytes) {
+        return Broken("a storage does not match its argument");
+      }
+      buffer.kind = plan::BufferKind::kArgument;
+      buffer.argument = static_cast<int>(argument);
+    }
+    return {};
+  }
+
+  Result<View> ReadView(const Json& json) const {
+    TRY_ASSIGN(View view, plan::ReadView(json, kWhat));
+    TRY(CheckStorage(view.address.buffer));
+    return view;
+  }
+
+  Status CheckStorage(int64_t index) const {
+    if (index < 0 || static_cast<size_t>(index) >= storages_) return Broken("unknown storage");
+    return {};
+  }
+
+  template <typename Work>
+  void Add(Work work) {
+    plan_.nodes.push_back({std::move(work), {}});
+  }
+
+  /// Orders the step's nodes after all earlier ones.
+  void EndStep() {
+    if (plan_.nodes.size() == first_of_step_) return;
+    std::vector<bool> is_awaited(plan_.nodes.size() - first_of_step_, false);
+    for (size_t i = first_of_step_; i < plan_.nodes.size(); ++i) {
+      plan::Node& node = plan_.nodes[i];
+      for (const int other : node.after) {
+        is_awaited[static_cast<size_t>(other) - first_of_step_] = true;
+      }
+      if (node.after.empty()) node.after = last_;
+    }
+    last_.clear();
+    for (size_t i = first_of_step_; i < plan_.nodes.size(); ++i) {
+      if (!is_awaited[i - first_of_step_]) last_.push_back(static_cast<int>(i));
+    }
+  }
+
+  Status AddStep(const Json& step) {
+    if (plan_.nodes.size() > plan::kMaxNodes) return Broken("it has too many steps");
+    TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kWhat));
+    if (kind == "operator") return AddOperator(step);
+    if (kind == "call") return AddCall(step);
+    TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kWhat));
+    TRY_ASSIGN(const View to, ReadView(*to_json));
+    if (kind == "copy") {
+      TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kWhat));
+      TRY_ASSIGN(View from, ReadView(*from_json));
+      if (from.shape != to.shape) return Broken("a copy between different shapes");
+      if (ElementsOf(to) > 0) Add(plan::CopyView{to, std::move(from)});
+      return {};
+    }
+    const char* field = kind == "fill" ? "pattern" : "bytes";
+    TRY_ASSIGN(const std::string text, JsonString(step, field, kWhat));
+    TRY_ASSIGN(std::string bytes, Base64Decode(text, kWhat));
+    if (kind == "fill") return AddFill(to, std::move(bytes));
+    if (kind != "upload" || !IsDense(to)) return Broken("a step of an unknown kind");
+    Add(plan::Upload{to.address, std::move(bytes), {}, {}});
+    return {};
+  }
+
+  Status AddFill(const View& to, std::string pattern) {
+    if (pattern.size() != static_cast<size_t>(SizeOf(to.dtype))) {
+      return Broken("a pattern of another size than its elements");
+    }
+    if (ElementsOf(to) == 0) return {};
+    if (IsDense(to)) {
+      Add(plan::Fill{to.address, std::move(pattern), ElementsOf(to)});
+      return {};
+    }
+    View from = to;
+    from.address = {static_cast<int>(plan_.buffers.size()), 0};
+    std::fill(from.strides.begin(), from.strides.end(), 0);
+    plan::Buffer& buffer = plan_.buffers.emplace_back();
+    buffer.bytes = pattern.size();
+    Add(plan::Upload{from.address, std::move(pattern), {}, {}});
+    Add(plan::CopyView{to, std::move(from)});
+    plan_.nodes.back().after = {static_cast<int>(plan_.nodes.size()) - 2};
+    return {};
+  }
+
+  // ---- operators ----
+
+  Status AddOperator(const Json& step) {
+    Json json = step;
+    json["mutated"] = Json::array();
+    TRY_ASSIGN(plan::Operator work, plan::ReadOperator(json, kWhat));
+    Status known;
+    plan::ForEachView(work, [&](const View& view, bool /*is_written*/) {
+      if (known) known = CheckStorage(view.address.buffer);
+    });
+    TRY(known);
+    if (parts_.operators == nullptr) {
+      return Refuse({"unsupported_operator", "operators of PyTorch need PyTorch", "", true});
+    }
+    TRY_ASSIGN(const Json answer, parts_.operators->Describe(QuestionOf(work)));
+    if (const auto why = JsonString(answer, "refused", kWhat)) {
+      return Refuse({"unsupported_operator", *why, work.name, true});
+    }
+    if (const auto why = JsonString(answer, "failure", kWhat)) {
+      return Refuse({"host_exception", *why, work.name, false});
+    }
+    TRY(CheckResults(answer, work));
+    Add(std::move(work));
+    return {};
+  }
+
+  /// The question about an operator, in which storages have numbers of their own.
+  Json QuestionOf(const plan::Operator& work) const {
+    std::map<int, int> numbers;
+    Json storages = Json::array(), arguments = Json::array();
+    for (plan::OperatorValue value : work.arguments) {
+      plan::ForEachViewOf(value, false, [&](View& view, bool /*is_written*/) {
+        const auto [at, is_new] =
+            numbers.emplace(view.address.buffer, static_cast<int>(numbers.size()));
+        if (is_new) storages.push_back(plan_.buffers[static_cast<size_t>(at->first)].bytes);
+        view.address.buffer = at->second;
+      });
+      arguments.push_back(plan::WriteValue(value));
+    }
+    return Json{{"name", work.name},
+                {"arguments", std::move(arguments)},
+                {"storages", std::move(storages)}};
+  }
+
+  /// Compares the results in the trace with what PyTorch says, and takes over what it writes.
+  Status CheckResults(const Json& answer, plan::Operator& work) const {
+    TRY_ASSIGN(const Json* outputs, JsonArray(answer, "outputs", kWhat));
+    TRY_ASSIGN(const auto mutated, JsonIntList(answer, "mutated", kWhat));
+    work.mutated.assign(mutated.begin(), mutated.end());
+    if (outputs->size() != work.results.size()) return Broken("an operator's results differ");
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const Json& output = (*outputs)[i];
+      const View& view = work.results[i];
+      const bool is_new = !output.contains("storage") || output["storage"].is_null();
+      if (is_new != (view.address.buffer != plan::kNoneOutput)) {
+        return Broken("an operator's result is in other memory");
+      }
+      if (!is_new) continue;
+      TRY_ASSIGN(const std::string dtype, JsonString(output, "dtype", kWhat));
+      TRY_ASSIGN(const DType type, plan::ReadDType(dtype, kWhat));
+      TRY_ASSIGN(const auto shape, JsonIntList(output, "shape", kWhat));
+      TRY_ASSIGN(const auto strides, JsonIntList(output, "strides", kWhat));
+      if (type != view.dtype || shape != view.shape || strides != view.strides) {
+        return Broken(fmt::format("a result of {} has another shape", work.name));
+      }
+    }
+    return {};
+  }
+
+  // ---- calls of extensions ----
+
+  Status AddCall(const Json& step) {
+    TRY_ASSIGN(const int64_t call, JsonInt(step, "call", kWhat));
+    TRY_ASSIGN(const auto storages, JsonIntList(step, "storages", kWhat));
+    TRY_ASSIGN(const Json* made, JsonArray(step, "made", kWhat));
+    if (call < 0 || static_cast<size_t>(call) >= parts_.calls.size()) {
+      return Broken("an unknown call");
+    }
+    const Part& part = parts_.calls[static_cast<size_t>(call)];
+    std::map<int, int> returned;  // the part's buffers that the program got
+    for (const Json& pair : *made) {
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer() ||
+          !pair[1].is_number_integer()) {
+        return Broken("a call's results have another form");
+      }
+      TRY(CheckStorage(pair[1].get<int64_t>()));
+      returned[pair[0].get<int>()] = pair[1].get<int>();
+    }
+    std::vector<int> buffers;
+    for (size_t i = 0; i < part.plan.buffers.size(); ++i) {
+      TRY_ASSIGN(const int buffer, BufferFor(part, static_cast<int>(i), storages, returned));
+      buffers.push_back(buffer);
+    }
+    for (const plan::Node& node : part.plan.nodes) {
+      plan::Node copy = node;
+      std::visit([&](auto& work) { Renumber(work, buffers, part.image); }, copy.work);
+      for (int& other : copy.after) other += static_cast<int>(first_of_step_);
+      plan_.nodes.push_back(std::move(copy));
+    }
+    return {};
+  }
+
+  /// The plan's buffer for buffer `index` of a part.
+  Result<int> BufferFor(const Part& part, int index, const std::vector<int64_t>& storages,
+                        const std::map<int, int>& returned) {
+    const plan::Buffer& buffer = part.plan.buffers[static_cast<size_t>(index)];
+    if (buffer.kind == plan::BufferKind::kArgument) {
+      const auto argument = static_cast<size_t>(buffer.argument);
+      if (argument >= storages.size()) return tl::unexpected(Broken("a missing storage").error());
+      TRY(CheckStorage(storages[argument]));
+      return SameSize(static_cast<int>(storages[argument]), buffer);
+    }
+    if (const auto at = returned.find(index); at != returned.end()) {
+      plan::Buffer& own = plan_.buffers[static_cast<size_t>(at->second)];
+      if (own.kind != plan::BufferKind::kArgument) own.kind = buffer.kind;
+      return SameSize(at->second, buffer);
+    }
+    if (buffer.kind == plan::BufferKind::kSymbol) {
+      const auto [at, is_new] = symbols_.try_emplace({part.image, buffer.symbol},
+                                                     static_cast<int>(plan_.buffers.size()));
+      if (!is_new) return at->second;
+    }
+    plan_.buffers.push_back(buffer);
+    plan_.buffers.back().image = buffer.kind == plan::BufferKind::kSymbol ? part.image : 0;
+    return static_cast<int>(plan_.buffers.size()) - 1;
+  }
+
+  Result<int> SameSize(int index, const plan::Buffer& buffer) const {
+    if (plan_.buffers[static_cast<size_t>(index)].bytes == buffer.bytes) return index;
+    return Fail(ErrorCode::kInvalidArgument, "a storage of a call has another size");
+  }
+
+  static void Renumber(plan::Address& address, const std::vector<int>& buffers) {
+    if (address.buffer >= 0) address.buffer = buffers[static_cast<size_t>(address.buffer)];
+  }
+
+  template <typename Work>
+  static void Renumber(Work& work, const std::vector<int>& buffers, int image) {
+    if constexpr (std::is_same_v<Work, plan::Launch>) work.image = image;
+    plan::ForEachAddress(work, [&](plan::Address& address) { Renumber(address, buffers); });
+  }
+
+  const Parts& parts_;
+  plan::Plan plan_;
+  size_t storages_ = 0;       // the first buffers of the plan
+  size_t first_of_step_ = 0;  // node
+  std::vector<int> last_;     // nodes for which the next step waits
+  std::map<std::pair<int, std::string>, int> symbols_;
+  std::optional<Refusal> refusal_;
+};
+
+}  // namespace
+
+Result<Joined> Join(const Json& trace, const Parts& parts) { return Joiner(parts).Run(trace); }
+
+}  // namespace cupel::trace

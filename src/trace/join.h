@@ -1,0 +1,35 @@
+// Makes a plan of a recorded Python program: its operators, and the plans of the calls of its extensions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "base/result.h"
+#include "plan/operators.h"
+#include "plan/plan.h"
+#include "record/call_recorder.h"
+
+namespace cupel::trace {
+
+/// A recorded call of an extension's function: its plan, and the number of its image.
+struct Part {
+  plan::Plan plan;
+  int image = 0;
+};
+
+/// What a trace may refer to.
+struct Parts {
+  const std::vector<Part>& calls;                   // by the number in the trace
+  const std::vector<uint64_t>& argument_bytes;      // the sizes of the arguments' storages
+  plan::OperatorRunner* operators = nullptr;        // null: a program that calls operators is refused
+};
+
+/// `trace`: what calls.py's Calls.plan returns. It comes from a process that ran hostile code. The
+/// shapes of operators' results are PyTorch's own: they are asked again. Errors: of the operators'
+/// process.
+Result<std::variant<plan::Plan, record::Refusal>> Join(const Json& trace, const Parts& parts);
+
+}  // namespace cupel::trace

@@ -1,0 +1,184 @@
+# Records calls of a module's forward: with one request, until enough calls have made the same plan.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from recording import Node
+from refusal import Refusal
+from states import Bound
+from storages import HOST, Storage
+
+if TYPE_CHECKING:
+    from program import Program
+
+
+class Calls:
+    def __init__(self, program: Program, bound: Bound, request: dict[str, Any]) -> None:
+        self.program, self.bound, self.request = program, bound, request
+        self.recording = program.recording
+
+    def record(self) -> dict[str, Any]:
+        """{"plan", "first" if the first call differs, "recordings", "host_us"}. Raises Refusal."""
+        fewest, started, times = 3, time.monotonic(), []
+        first = plan = None
+        count, seconds = max(self.request["recordings"], fewest), self.request["seconds"]
+        while len(times) < count:
+            begun = time.monotonic()
+            again = self.once()
+            times.append(time.monotonic() - begun)
+            if first is None:
+                first = again
+            elif plan is None:
+                plan = again
+            elif again != plan:
+                raise Refusal("impure", "call %d requests different work than earlier calls with the same arguments" %
+                              len(times))
+            if len(times) >= fewest and time.monotonic() - started > seconds:
+                break
+        times.sort()
+        answer = {"plan": plan, "recordings": len(times), "host_us": times[len(times) // 2] * 1e6}
+        return dict(answer, first=first) if first != plan else answer
+
+    # ---- one call ----
+
+    def once(self) -> dict[str, Any]:
+        recording, request = self.recording, self.request
+        recording.call += 1
+        begin = len(recording.nodes)
+        given = request["arguments"]
+        self.tensors = 0
+        values = [self.value(v, given[i]["kind"] == "state" and i, given[i]["kind"] == "input")
+                  for i, v in enumerate(request["args"])]
+        inputs = [v for v, argument in zip(values, given, strict=True) if argument["kind"] == "input"]
+        try:
+            with self.program.recorded():
+                result = self.bound.model(*inputs)
+        finally:
+            self.program.check()
+        outputs, is_tuple = self.outputs(result)
+        return self.plan(recording.nodes[begin:], outputs, is_tuple)
+
+    def value(self, given: Any, state: Any, is_input: bool) -> Any:
+        """An argument. The tensors are numbered in the order in which the engine gets them."""
+        if given["kind"] == "tensor":
+            number = self.tensors
+            self.tensors += 1
+            if state is False:
+                return self.program.tensor(given, number, is_input)
+            return self.state(given, number, state)
+        if given["kind"] == "tuple":
+            return tuple(self.value(item, False, is_input) for item in given["items"])
+        return None if given["kind"] == "none" else given["value"]
+
+    def state(self, given: Any, number: int, argument: int) -> Any:
+        found = self.bound.states.get(argument)
+        if found is None:
+            return None
+        storage, tensor, path = found
+        if list(tensor.shape) != given["shape"] or list(tensor.stride()) != given["strides"] or given["offset"] != 0 or \
+                str(tensor.dtype) != "torch." + given["dtype"]:
+            raise Refusal("wrong_arguments", "ModelNew's %s is %s %s, but the task's is %s %s" % (
+                path, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), given["dtype"], given["shape"]))
+        storage.argument = number
+        return tensor
+
+    def outputs(self, result: Any) -> tuple[list[Any], bool]:
+        from program import is_plain_tensor
+        is_tuple = isinstance(result, (tuple, list))
+        outputs = list(result) if is_tuple else [result]
+        for i, output in enumerate(outputs):
+            if output is None:
+                continue
+            if not is_plain_tensor(output):
+                raise Refusal("wrong_return", "forward returned %s instead of a tensor (output %d)" %
+                              (type(output).__name__, i))
+            if self.recording.storage_of(output).device == HOST:
+                raise Refusal("wrong_return", "forward returned a tensor on the CPU (output %d)" % i)
+        return outputs, is_tuple
+
+    # ---- the plan of a call ----
+
+    def plan(self, nodes: list[Node], outputs: list[Any], is_tuple: bool) -> dict[str, Any]:
+        """Storages and nodes with numbers of this plan alone, so that the plans of equal calls are equal."""
+        storages: dict[int, int] = {}
+        listed: list[Any] = []  # storages, or their JSON
+        views = [None if o is None else self.recording.view(o) for o in outputs]
+        needed = self.prepared(nodes, [self.recording.storage_of(o) for o in outputs if o is not None]) + nodes
+
+        def number(index: int) -> int:
+            if index not in storages:
+                storages[index] = len(listed)
+                listed.append(self.recording.storages.all[index])
+            return storages[index]
+
+        steps = self.copies(nodes, number, listed)
+        steps += [renumbered(dict(node.fields, kind=node.kind), number) for node in needed]
+        returned = [None if v is None else renumbered(v, number) for v in views]
+        return {"storages": [s if isinstance(s, dict) else {"bytes": s.bytes, "argument": s.argument,
+                                                             "kept": self.is_kept(s)} for s in listed],
+                "steps": steps, "prepared": len(needed) - len(nodes), "outputs": returned, "tuple": is_tuple}
+
+    def copies(self, nodes: list[Node], number: Any, listed: list[Any]) -> list[dict[str, Any]]:
+        """Copies of the module's own tensors that PyTorch's operators change, such as counters and running means:
+        every call begins with the task's values and leaves them as they are."""
+        steps = []
+        changed = {s.index: s for node in nodes if node.kind != "call" for s in node.writes
+                   if s.argument is not None and not s.is_input}
+        for storage in changed.values():
+            own = number(storage.index)
+            listed[own] = {"bytes": storage.bytes, "argument": None, "kept": False}
+            source = len(listed)
+            listed.append({"bytes": storage.bytes, "argument": storage.argument, "kept": False})
+            bytes_of = {"dtype": "uint8", "shape": [storage.bytes], "strides": [1]}
+            steps.append({"kind": "copy", "to": dict(bytes_of, at=[own, 0]), "from": dict(bytes_of, at=[source, 0])})
+        return steps
+
+    def prepared(self, nodes: list[Node], results: list[Storage]) -> list[Node]:
+        """The earlier nodes that made what this call finds in memory, if they do not depend on inputs."""
+        missing = {s.index for s in results + [s for n in nodes for s in n.reads] if self.is_kept(s)}
+        chosen: list[Node] = []
+        for node in reversed(self.recording.nodes):
+            if node.call == self.recording.call or node.depends:
+                continue
+            if not missing.intersection(s.index for s in node.writes):
+                continue
+            chosen.append(node)
+            missing.update(s.index for s in node.reads if self.is_kept(s))
+        for node in chosen + nodes:
+            if node.draws:
+                self.refuse_random(node)
+        return chosen[::-1]
+
+    def is_kept(self, storage: Storage) -> bool:
+        return storage.argument is None and storage.call != self.recording.call
+
+    def refuse_random(self, node: Node) -> None:
+        label = next((s.label for s in node.writes + node.reads if s.label), "")
+        what = "ModelNew's %s is made of random numbers and is no parameter of the task" % label if label else (
+            "the result depends on random numbers (%s)" % node.fields.get("name", node.kind))
+        raise Refusal("unsupported_operator", what, unsupported=True, line=node.fields.get("line"))
+
+
+def renumbered(value: Any, number: Any) -> Any:
+    """A copy of a node's or a view's JSON in which storages have the plan's numbers."""
+    if isinstance(value, dict):
+        done = {}
+        for key, item in value.items():
+            if key == "at":
+                done[key] = [number(item[0]), item[1]]
+            elif key == "storages":
+                done[key] = [number(i) for i in item]
+            elif key == "made":
+                done[key] = [[buffer, number(i)] for buffer, i in item]
+            elif key != "line":
+                done[key] = renumbered(item, number)
+        return done
+    if isinstance(value, list):
+        return [renumbered(item, number) for item in value]
+    return value
+
+

@@ -1,0 +1,135 @@
+# Extensions of a program: their sources go to cupel, which compiles them, and calls of their functions go to cupel's
+# recorder of host code. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from recording import Node, Recording, number
+from refusal import Refusal, unsupported
+from storages import CUDA, HOST
+
+MOST_BYTES = 4 << 20  # of an extension's sources
+Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to cupel and returns its answer
+TYPES = {name: dtype for name, dtype in ((str(d).removeprefix("torch."), d) for d in (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2))}
+
+
+def texts_of(sources: Any) -> list[str]:
+    if sources is None:
+        return []
+    listed = [sources] if isinstance(sources, (str, bytes)) or not isinstance(sources, Iterable) else list(sources)
+    return [str(text) for text in listed]
+
+
+class Functions:
+    """The module that load_inline and load return."""
+
+    def __init__(self, extensions: Extensions, image: int, name: str, functions: list[str]) -> None:
+        self.__dict__.update({"__name__": name, "_cupel": (extensions, image, frozenset(functions))})
+
+    def __getattr__(self, name: str) -> Any:
+        extensions, image, functions = self.__dict__["_cupel"]
+        if name not in functions:
+            raise AttributeError("module '%s' has no attribute '%s'" % (self.__dict__["__name__"], name))
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return extensions.call(image, name, args, kwargs)
+        function.__name__ = name
+        self.__dict__[name] = function
+        return function
+
+
+class Extensions:
+    def __init__(self, recording: Recording, ask: Ask) -> None:
+        self.recording, self.ask, self.built = recording, ask, {}
+
+    # ---- building ----
+
+    def load_inline(self, name: str, cpp_sources: Any = None, cuda_sources: Any = None, functions: Any = None,
+                    extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any, **kwargs: Any) -> Functions:
+        cpp, cuda = texts_of(cpp_sources), texts_of(cuda_sources)
+        exported = []
+        if isinstance(functions, dict):
+            exported = [str(f) for f in functions]
+        elif functions is not None:
+            exported = texts_of(functions)
+        return self.build({"name": str(name), "cpp": cpp, "cuda": cuda, "exports": exported, "files": [],
+                           "flags": [str(f) for f in extra_cuda_cflags or []]}, kwargs)
+
+    def load(self, name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any,
+             **kwargs: Any) -> Functions:
+        return self.build({"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": texts_of(sources),
+                           "flags": [str(f) for f in extra_cuda_cflags or []]}, kwargs)
+
+    def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions:
+        if kwargs.get("is_python_module", True) is not True:
+            raise self.recording.refuse(unsupported("an extension with is_python_module=False"))
+        if sum(len(text) for text in request["cpp"] + request["cuda"]) > MOST_BYTES:
+            raise self.recording.refuse(unsupported("the sources of extension %s are too large" % request["name"][:80]))
+        answer = self.ask(dict(request, ask="build"))
+        return Functions(self, answer["image"], request["name"], answer["functions"])
+
+    # ---- calls ----
+
+    def call(self, image: int, name: str, args: Any, kwargs: Any) -> Any:
+        recording = self.recording
+        if kwargs:
+            raise recording.refuse(unsupported("%s is called with keyword arguments" % name))
+        tensors: list[torch.Tensor] = []
+        encoded = [self.encode(value, name, tensors) for value in args]
+        answer = self.ask({"ask": "call", "image": image, "function": name, "arguments": encoded})
+        storages = [recording.storage_of(t) for t in tensors]
+        made: dict[int, Any] = {}
+        results = [self.result(output, tensors, made) for output in answer["outputs"]]
+        fresh = [recording.storage_of(t) for t in made.values()]
+        node = Node("call", {"call": answer["call"], "storages": [s.index for s in storages],
+                             "made": [[buffer, recording.storage_of(t).index] for buffer, t in made.items()]},
+                    storages, fresh + [s for s in storages if s.argument is None])
+        recording.append(node)
+        if answer["tuple"]:
+            return tuple(results)
+        return results[0] if results else None
+
+    def encode(self, value: Any, name: str, tensors: list[torch.Tensor]) -> Any:
+        """An argument in the form of a plan's values, with tensors of whole storages."""
+        if isinstance(value, torch.Tensor):
+            storage = self.recording.storage_of(value)
+            if storage.device == HOST:
+                raise self.recording.refuse(Refusal("wrong_arguments", "%s gets a tensor that is on the CPU" % name))
+            tensors.append(value)
+            return dict(self.recording.view(value), bytes=storage.bytes, storage=storage.index, kind="tensor")
+        if value is None:
+            return {"kind": "none"}
+        if isinstance(value, bool):
+            return {"kind": "bool", "value": value}
+        if isinstance(value, int) or hasattr(value, "__index__"):
+            return {"kind": "int", "value": int(value)}
+        if isinstance(value, float):
+            return {"kind": "float", "value": number(value)}
+        if isinstance(value, str):
+            return {"kind": "string", "value": value}
+        if isinstance(value, (list, tuple)):
+            return {"kind": "tuple", "items": [self.encode(item, name, tensors) for item in value]}
+        raise self.recording.refuse(unsupported("%s gets an argument of type %s" % (name, type(value).__name__)))
+
+    def result(self, output: Any, tensors: list[torch.Tensor], made: dict[int, Any]) -> Any:
+        """A tensor that the extension returned: of one of the storages that it got, or of new memory."""
+        if output is None:
+            return None
+        recording = self.recording
+        dtype, shape, strides = TYPES[output["dtype"]], output["shape"], output["strides"]
+        if output["argument"] is None and output["buffer"] not in made:
+            with recording.paused():
+                base = torch.empty(max(output["bytes"], 0), dtype=torch.uint8, device="cpu")
+            storage = recording.storages.add(base, "extension", CUDA)
+            storage.call, storage.made = recording.call, "extension %d" % storage.index
+            made[output["buffer"]] = base
+        base = tensors[output["argument"]] if output["argument"] is not None else made[output["buffer"]]
+        with recording.paused():
+            whole = torch.empty(0, dtype=dtype, device="cpu").set_(
+                base.untyped_storage(), output["offset"] // dtype.itemsize, shape, strides)
+        return whole

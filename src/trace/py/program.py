@@ -1,0 +1,147 @@
+# A Python program that defines ModelNew: runs its file, constructs its modules, and records calls of their forward.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import base64
+import contextlib
+import linecache
+import random
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from calls import Calls
+from devices import Devices
+from extensions import TYPES, Ask, Extensions
+from recording import Recording
+from refusal import Refusal, unsupported
+from standins import install
+from states import Bound, bind
+from storages import CUDA, HOST, digest
+
+
+class Program:
+    def __init__(self, request: dict[str, Any], ask: Ask) -> None:
+        self.file, self.source, self.reference = request["file"], request["source"], request.get("reference")
+        self.recording = Recording(self.file)
+        self.devices = Devices(self.recording)
+        self.notes: list[str] = []
+        self.models: dict[str, Bound] = {}
+        self.devices.install()
+        install(self.recording, Extensions(self.recording, ask), request["device"])
+        self.module = self.run(self.source, self.file, "answer")
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        with self.recording.fake, self.recording, self.devices, torch.no_grad():
+            yield
+
+    def run(self, source: str, file: str, name: str) -> types.ModuleType:
+        module = types.ModuleType(name)
+        module.__file__ = file
+        sys.modules[name] = module  # dataclasses look here
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # inspect.getsource looks here
+        with self.recorded():
+            exec(compile(source, file, "exec"), module.__dict__)
+        return module
+
+    # ---- construction ----
+
+    def construct(self, cls: Any, init: dict[str, Any]) -> Any:
+        self.recording.random = digest("seed")
+        random.seed(0)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(0)
+        with self.recorded():
+            return cls(*init["args"], **init["keywords"])
+
+    def reference_state(self, init: dict[str, Any]) -> list[tuple[str, str]]:
+        """How the task's own module makes its parameters: (path, content); empty if that cannot be found."""
+        if self.reference is None:
+            return []
+        try:
+            module = self.run(self.reference, "the task", "reference")
+            model = self.construct(module.Model, init)
+            return [(path, self.recording.content_of(tensor))
+                    for path, tensor in model.state_dict(keep_vars=True).items() if isinstance(tensor, torch.Tensor)]
+        except Exception:
+            return []
+        finally:
+            self.recording.refusal = None
+
+    def bound(self, request: dict[str, Any]) -> Bound:
+        key = digest(request["init"], request["arguments"])
+        if key not in self.models:
+            init = {"args": [plain(v) for v in request["init"]["args"]],
+                    "keywords": {k: plain(v) for k, v in request["init"]["keywords"].items()}}
+            made = self.reference_state(init)
+            cls = getattr(self.module, "ModelNew", None)
+            if not isinstance(cls, type):
+                raise Refusal("no_function", "the program defines no class ModelNew")
+            model = self.construct(cls, init)
+            self.check()
+            self.models[key] = bind(self.recording, model, request["arguments"], made)
+            self.notes += [n for n in self.models[key].notes if n not in self.notes]
+        return self.models[key]
+
+    # ---- calls ----
+
+    def record(self, request: dict[str, Any]) -> dict[str, Any]:
+        model = self.bound(request)
+        calls = Calls(self, model, request)
+        return dict(calls.record(), notes=self.notes)
+
+    def check(self) -> None:
+        if self.recording.refusal is not None:
+            raise self.recording.refusal
+
+    def tensor(self, given: dict[str, Any], number: int, is_input: bool) -> torch.Tensor:
+        """An argument of the task's function without data."""
+        dtype = TYPES[given["dtype"]]
+        with self.recorded(), self.recording.paused():
+            base = torch.empty(given["bytes"], dtype=torch.uint8, device="cpu")
+            tensor = torch.empty(0, dtype=dtype, device="cpu").set_(
+                base.untyped_storage(), given["offset"], given["shape"], given["strides"])
+        storage = self.recording.storages.add(tensor, "argument %d" % number, CUDA)
+        storage.argument, storage.is_input, storage.call = number, is_input, self.recording.call
+        if given.get("value") is not None and not tensor.dtype.is_complex:
+            data = bytearray(base64.b64decode(given["value"]))
+            with torch.utils._python_dispatch._disable_current_modes():
+                storage.value = torch.frombuffer(data, dtype=torch.uint8).view(dtype).item()
+        return tensor
+
+
+def plain(entry: dict[str, Any]) -> Any:
+    if "value" not in entry:
+        raise unsupported("an argument of the task's constructor is neither a number nor a text")
+    return entry["value"]
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Whether a result is a tensor without data of PyTorch's own class."""
+    return isinstance(value, torch.Tensor) and type(value) in (FakeTensor, torch.nn.Parameter)
+
+
+def explain(error: BaseException, file: str) -> dict[str, Any]:
+    """A refusal for an exception that the program raised."""
+    if isinstance(error, Refusal):
+        where = "%s:%d" % (file, error.line) if error.line else ""
+        return {"code": error.code, "message": error.message, "where": where, "unsupported": error.unsupported}
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == file:
+            line = frame.lineno
+    if isinstance(error, SyntaxError) and error.filename == file:
+        line = error.lineno
+    text = str(error).split("\n")[0][:500]
+    message = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+    missing = isinstance(error, ImportError) and not isinstance(error, AttributeError)
+    return {"code": "unsupported_api" if missing else "host_exception", "message": message,
+            "where": "%s:%d" % (file, line) if line else "", "unsupported": missing}
+
+

@@ -1,0 +1,151 @@
+# Stand-ins for the parts of PyTorch that need a GPU or a compiler: extensions, torch.compile, streams, events and
+# what programs ask about the device. A part without a stand-in is refused by name.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.utils.cpp_extension
+
+from extensions import Extensions
+from recording import Recording
+from refusal import unsupported
+from storages import digest
+
+
+class Stream:
+    """A stream of torch.cuda. Work in any stream is recorded in the order of the program."""
+    cuda_stream, device_index, device_type, stream_id = 0, 0, 1, 0
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        self.device, self.priority = torch.device("cuda", 0), 0
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        return None
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def synchronize(self) -> None:
+        return None
+
+    def query(self) -> bool:
+        return True
+
+    wait_stream = wait_event = lambda self, _other: None
+
+
+class Event:
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        self.cuda_event = 0
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, _other: Event) -> float:
+        raise unsupported("the program measures time")
+
+    def record(self, _stream: Any = None) -> None:
+        return None
+
+    wait = record
+
+    def synchronize(self) -> None:
+        return None
+
+
+class Properties(types.SimpleNamespace):
+    def __getattr__(self, name: str) -> Any:
+        raise unsupported("torch.cuda.get_device_properties().%s" % name)
+
+
+class Module(types.ModuleType):
+    """A module that names what it lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise unsupported("%s.%s" % (self.__name__, name))
+
+
+@contextlib.contextmanager
+def entered(*_args: Any, **_kwargs: Any) -> Iterator[None]:
+    yield
+
+
+def properties_of(device: dict[str, Any]) -> Properties:
+    return Properties(name=device["name"], major=device["major"], minor=device["minor"],
+                      total_memory=device["global_memory_bytes"], multi_processor_count=device["sm_count"],
+                      max_threads_per_multi_processor=device["max_threads_per_sm"], warp_size=32,
+                      regs_per_multiprocessor=device["registers_per_sm"], L2_cache_size=device["l2_bytes"],
+                      shared_memory_per_block=device["shared_per_block"],
+                      shared_memory_per_block_optin=device["shared_per_block_optin"],
+                      shared_memory_per_multiprocessor=device["shared_per_sm"], is_integrated=False,
+                      is_multi_gpu_board=False, gcnArchName="")
+
+
+def same(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
+    """torch.compile and the like: the function itself, also as a decorator with arguments."""
+    return (lambda f: f) if function is None else function
+
+
+class Graph:
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        raise unsupported("torch.cuda.CUDAGraph")
+
+
+def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
+    stream = Stream()
+    known = properties_of(device)
+
+    def seed(_seed: int) -> None:
+        recording.random = digest("seed", _seed)
+
+    values: dict[str, Any] = {
+        "is_available": lambda: True, "is_initialized": lambda: True, "init": lambda: None, "device_count": lambda: 1,
+        "current_device": lambda: 0, "set_device": lambda _d: None, "synchronize": lambda *_a: None,
+        "get_device_properties": lambda *_d: known, "get_device_name": lambda *_d: device["name"],
+        "get_device_capability": lambda *_d: (device["major"], device["minor"]), "empty_cache": lambda: None,
+        "current_stream": lambda *_d: stream, "default_stream": lambda *_d: stream, "stream": entered,
+        "set_stream": lambda _s: None, "device": entered, "device_of": entered, "memory_allocated": lambda *_d: 0,
+        "max_memory_allocated": lambda *_d: 0, "memory_reserved": lambda *_d: 0, "manual_seed": seed,
+        "manual_seed_all": seed, "is_bf16_supported": lambda *_a, **_k: True, "reset_peak_memory_stats": lambda *_d: None,
+        "is_current_stream_capturing": lambda: False, "_lazy_init": lambda: None, "_is_compiled": lambda: True,
+        "get_arch_list": lambda: ["sm_%d%d" % (device["major"], device["minor"])],
+        "Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph, "graph": Graph,
+        "make_graphed_callables": same, "amp": torch.cuda.amp, "nvtx": torch.cuda.nvtx, "Device": torch.device}
+    module = Module("torch.cuda")
+    module.__dict__.update(values)
+    module.__path__ = list(torch.cuda.__path__)
+    return module
+
+
+def install(recording: Recording, extensions: Extensions, device: dict[str, Any]) -> None:
+    """Replaces them in this process."""
+    torch.cuda = sys.modules["torch.cuda"] = cuda_module(recording, device)
+    nvtx = types.SimpleNamespace(range_push=lambda *_a: None, range_pop=lambda: None, range=entered, mark=lambda _m: None)
+    torch.cuda.nvtx = nvtx
+    torch.compile = torch.jit.script = same
+    torch.jit.trace = same
+    torch.compiler.disable = same
+    torch.version.cuda = torch.version.cuda or "13.0"
+    building = torch.utils.cpp_extension
+    building.load_inline, building.load = extensions.load_inline, extensions.load
+    building.CUDA_HOME = building.CUDA_HOME or "/usr/local/cuda"
+    torch.backends.mha.set_fastpath_enabled(False)
+    seed = torch.manual_seed
+
+    def manual_seed(value: int) -> Any:
+        recording.random = digest("seed", int(value))
+        return seed(value)
+    torch.manual_seed = torch.random.manual_seed = manual_seed
+
+

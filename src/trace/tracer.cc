@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/tracer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "base/random.h"
+#include "os/files.h"
+#include "os/frames.h"
+#include "trace/arguments.h"
+#include "trace/extensions.h"
+#include "trace/join.h"
+
+namespace cupel::trace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using record::Refusal;
+using Answer = std::variant<Json, Refusal>;
+using Checked = std::variant<std::monostate, Refusal>;
+
+constexpr std::string_view kWhat = "the program's process";
+constexpr size_t kMaxProgram = 4u << 20;
+constexpr size_t kMaxNotes = 64;
+constexpr int kMostQuestions = 100'000;  // of one answer
+constexpr std::chrono::seconds kDeadline{60};
+constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
+constexpr uint64_t kLeastCalls = 12, kExtraCalls = 8;
+
+/// A text from the child, shortened and with control characters replaced.
+std::string Clean(std::string text) {
+  constexpr size_t kMaxText = 4000;
+  if (text.size() > kMaxText) text.resize(kMaxText);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
+  }
+  return text;
+}
+
+Refusal Inconsistent(std::string_view problem) {
+  return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
+          false};
+}
+
+Result<Refusal> ReadRefusal(const Json& json) {
+  Refusal refusal;
+  TRY_ASSIGN(refusal.code, JsonString(json, "code", kWhat));
+  TRY_ASSIGN(refusal.message, JsonString(json, "message", kWhat));
+  TRY_ASSIGN(refusal.where, JsonString(json, "where", kWhat));
+  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
+  constexpr std::string_view kKnown[] = {
+      "host_exception", "host_privilege", "wrong_arguments", "no_function",
+      "wrong_return",   "impure",         "unsupported_api", "unsupported_operator",
+      "reads_device_memory"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
+    refusal.code = "host_crash";
+  }
+  refusal.message = Clean(std::move(refusal.message));
+  refusal.where = Clean(std::move(refusal.where));
+  return refusal;
+}
+
+/// What programs may ask about the device.
+Json DeviceJson(const device::Description& device) {
+  return Json{{"name", device.full_name.empty() ? device.name : device.full_name},
+              {"major", device.major},
+              {"minor", device.minor},
+              {"global_memory_bytes", device.global_memory_bytes},
+              {"sm_count", device.sm_count},
+              {"max_threads_per_sm", device.max_threads_per_sm},
+              {"registers_per_sm", device.registers_per_sm},
+              {"l2_bytes", device.l2_bytes},
+              {"shared_per_block", device.shared_per_block},
+              {"shared_per_block_optin", device.shared_per_block_optin},
+              {"shared_per_sm", device.shared_per_sm}};
+}
+
+void StorageSizes(const std::vector<record::Argument>& args, std::vector<uint64_t>& into) {
+  for (const record::Argument& argument : args) {
+    if (argument.kind == record::Argument::Kind::kTensor) into.push_back(argument.storage_bytes);
+    StorageSizes(argument.items, into);
+  }
+}
+
+}  // namespace
+
+struct Tracer::Impl {
+  struct Seen {
+    Json request;
+    std::vector<uint64_t> storages;
+    plan::Plan plan;
+  };
+
+  std::filesystem::path program;
+  std::string source;
+  Options options;
+  Extensions extensions;
+  os::SandboxReport sandbox;
+  std::optional<PythonChild> child;
+  std::vector<Seen> seen;  // by the current child
+  Random random{0};
+
+  Impl(std::filesystem::path path, std::string text, Options from)
+      : program(std::move(path)),
+        source(std::move(text)),
+        options(std::move(from)),
+        extensions(program, options.build, options.record, options.device),
+        random(Random(options.record.seed).Fork("trace")) {}
+
+  /// Ends the child: what it says is not to be believed, or it refused.
+  Refusal End(Refusal refusal) {
+    child.reset();
+    seen.clear();
+    return refusal;
+  }
+
+  Result<std::optional<Refusal>> StartChild();
+  Result<Answer> Ask(const Json& request);
+  Result<Answer> Read(Clock::time_point deadline);
+  Result<std::variant<Json, Refusal>> Reply(const Json& question);
+  Result<record::Outcome> Run(const Json& request, const std::vector<uint64_t>& storages);
+  Result<std::variant<plan::Plan, Refusal>> TakePlan(const Json& json,
+                                                     const std::vector<uint64_t>& storages) const;
+};
+
+Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
+  if (child) return std::nullopt;
+  TRY_ASSIGN(auto started, options.pool->Fork({}, options.record.stop));
+  child.emplace(std::move(started));
+  sandbox = options.pool->sandbox();
+  seen.clear();
+  TRY_ASSIGN(auto answer, Ask({{"op", "load"},
+                               {"file", program.filename().string()},
+                               {"source", source},
+                               {"reference", options.reference},
+                               {"device", DeviceJson(options.device)}}));
+  if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
+  return std::nullopt;
+}
+
+Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
+  os::FrameEnd end{};
+  auto frame = os::ReadFrame(child->channel(), deadline, &end, options.record.stop);
+  if (!frame) {
+    if (frame.error().code == ErrorCode::kCancelled) {
+      child.reset();
+      return tl::unexpected<Error>(frame.error());
+    }
+    return End(Inconsistent("its answer is too large"));
+  }
+  if (!*frame && end == os::FrameEnd::kTimeout) {
+    return End({"host_timeout",
+                fmt::format("the program did not finish within {} s", kDeadline.count()), "",
+                false});
+  }
+  if (!*frame) {
+    const std::string how = child->HowItEnded();
+    return End({"host_crash", fmt::format("the program ended its process ({})", how), "", false});
+  }
+  auto json = ParseJson(**frame, kWhat);
+  if (!json || !json->is_object()) return End(Inconsistent("its answer is not JSON"));
+  if (!json->contains("refusal")) return std::move(*json);
+  auto refusal = ReadRefusal((*json)["refusal"]);
+  if (!refusal) return End(Inconsistent("its refusal cannot be read"));
+  return End(std::move(*refusal));
+}
+
+/// The answer to a question of the program. A refusal ends the recording, whatever the program
+/// would do with it.
+Result<std::variant<Json, Refusal>> Tracer::Impl::Reply(const Json& question) {
+  const auto kind = JsonString(question, "ask", kWhat);
+  if (!kind) return tl::unexpected(kind.error());
+  if (*kind == "build") return extensions.Build(question);
+  if (*kind == "call") return extensions.Call(question);
+  return Fail(ErrorCode::kInvalidArgument, "an unknown question");
+}
+
+Result<Answer> Tracer::Impl::Ask(const Json& request) {
+  const auto write = [&](const Json& json, Clock::time_point deadline) {
+    return os::WriteFrame(child->channel(), DumpJson(json), deadline, options.record.stop);
+  };
+  auto deadline = Clock::now() + kDeadline;
+  // If the child has ended, reading says how.
+  if (const auto status = write(request, deadline);
+      !status && status.error().code == ErrorCode::kCancelled) {
+    child.reset();
+    return tl::unexpected<Error>(status.error());
+  }
+  for (int i = 0; i <= kMostQuestions; ++i) {
+    TRY_ASSIGN(Answer answer, Read(deadline));
+    const Json* json = std::get_if<Json>(&answer);
+    if (json == nullptr || !json->contains("ask")) return answer;
+    const auto asked = Clock::now();
+    auto reply = Reply(*json);
+    if (!reply) {
+      if (reply.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(reply.error());
+      return End(Inconsistent(reply.error().message));
+    }
+    if (auto* refusal = std::get_if<Refusal>(&*reply)) return End(std::move(*refusal));
+    deadline += Clock::now() - asked;
+    (void)write(std::get<Json>(*reply), deadline);
+  }
+  return End(Inconsistent("it asks too many questions"));
+}
+
+Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
+    const Json& json, const std::vector<uint64_t>& storages) const {
+  TRY_ASSIGN(auto joined,
+             Join(json, {extensions.parts(), storages, options.record.operators.get()}));
+  if (auto* plan = std::get_if<plan::Plan>(&joined)) {
+    plan->function = "forward";
+    plan->device = options.device.name;
+  }
+  return joined;
+}
+
+Result<record::Outcome> Tracer::Impl::Run(const Json& request,
+                                          const std::vector<uint64_t>& storages) {
+  TRY_ASSIGN(auto refusal, StartChild());
+  if (refusal) return record::Outcome(std::move(*refusal));
+  extensions.Forget();
+  TRY_ASSIGN(auto answer, Ask(request));
+  if (auto* refused = std::get_if<Refusal>(&answer)) return record::Outcome(std::move(*refused));
+  const Json& json = std::get<Json>(answer);
+  const auto host_us = JsonNumber(json, "host_us", kWhat);
+  const auto recordings = JsonInt(json, "recordings", kWhat);
+  const auto notes = JsonArray(json, "notes", kWhat);
+  if (!json.contains("plan") || !host_us || !recordings || !notes) {
+    return record::Outcome(End(Inconsistent("its answer has no plan")));
+  }
+  record::Recording recording;
+  TRY_ASSIGN(auto plan, TakePlan(json["plan"], storages));
+  if (auto* refused = std::get_if<Refusal>(&plan)) {
+    return record::Outcome(End(std::move(*refused)));
+  }
+  recording.plan = std::get<plan::Plan>(std::move(plan));
+  if (json.contains("first")) {
+    TRY_ASSIGN(auto first, TakePlan(json["first"], storages));
+    if (auto* refused = std::get_if<Refusal>(&first)) {
+      return record::Outcome(End(std::move(*refused)));
+    }
+    recording.first = std::get<plan::Plan>(std::move(first));
+  }
+  recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
+  recording.recordings = static_cast<int>(std::clamp<int64_t>(*recordings, 0, 1000));
+  recording.images = extensions.images();
+  recording.notes = extensions.notes();
+  for (const Json& note : **notes) {
+    if (note.is_string() && recording.notes.size() < kMaxNotes) {
+      recording.notes.push_back(Clean(note.get<std::string>()));
+    }
+  }
+  return record::Outcome(std::move(recording));
+}
+
+Tracer::Tracer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tracer::~Tracer() = default;
+
+Result<std::unique_ptr<Tracer>> Tracer::Start(const std::filesystem::path& program,
+                                              Options options) {
+  TRY_ASSIGN(std::string source, os::ReadFile(program, kMaxProgram));
+  return std::unique_ptr<Tracer>(
+      new Tracer(std::make_unique<Impl>(program, std::move(source), std::move(options))));
+}
+
+Result<record::Outcome> Tracer::Record(const std::string& function,
+                                       const std::vector<task::Value>& args,
+                                       const task::Setting& setting) {
+  if (function != "forward") {
+    return record::Outcome(Refusal{"unsupported_api",
+                                   "Python programs are recorded for the forward direction only",
+                                   function, true});
+  }
+  TRY_ASSIGN(const Json signature, impl_->options.signature(setting));
+  const record::Request call = record::MakeRequest(function, args);
+  std::vector<uint64_t> storages;
+  StorageSizes(call.args, storages);
+  const Json request{
+      {"op", "record"},
+      {"init", signature.value("init", Json::object())},
+      {"arguments", signature.value("arguments", Json::array())},
+      {"args", WriteArguments(call.args)},
+      {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
+      {"seconds", kSeconds}};
+  TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
+  if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
+    impl_->seen.push_back({request, storages, recording->plan});
+  }
+  return outcome;
+}
+
+Result<Checked> Tracer::Recheck() {
+  auto seen = std::move(impl_->seen);
+  const auto check = [&](const Impl::Seen& item, const char* why) -> Result<Checked> {
+    TRY_ASSIGN(auto outcome, impl_->Run(item.request, item.storages));
+    if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
+    if (std::get<record::Recording>(outcome).plan == item.plan) return Checked();
+    return Checked(Refusal{"impure", why, "forward", false});
+  };
+  for (const Impl::Seen& item : seen) {
+    TRY_ASSIGN(Checked checked,
+               check(item, "calls with other arguments in between changed the work that the program "
+                           "requests for the same arguments"));
+    if (std::holds_alternative<Refusal>(checked)) return checked;
+  }
+  if (seen.empty()) return Checked();
+  impl_->child.reset();
+  TRY_ASSIGN(Checked checked,
+             check(seen[impl_->random.Below(seen.size())],
+                   "another process requests different work with the same arguments"));
+  impl_->seen = std::move(seen);
+  return checked;
+}
+
+const os::SandboxReport& Tracer::sandbox() const { return impl_->sandbox; }
+
+}  // namespace cupel::trace
