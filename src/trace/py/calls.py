@@ -74,17 +74,15 @@ class Calls:
             return tuple(self.value(item, False, is_input) for item in given["items"])
         return None if given["kind"] == "none" else given["value"]
 
-    def state(self, given: Any, number: int, argument: int) -> Any:
-        found = self.bound.states.get(argument)
-        if found is None:
-            return None
-        storage, tensor, path = found
-        if list(tensor.shape) != given["shape"] or list(tensor.stride()) != given["strides"] or given["offset"] != 0 or \
-                str(tensor.dtype) != "torch." + given["dtype"]:
-            raise Refusal("wrong_arguments", "ModelNew's %s is %s %s, but the task's is %s %s" % (
-                path, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), given["dtype"], given["shape"]))
+    def state(self, given: Any, number: int, argument: int) -> None:
+        """Makes the module's storage with the task's values that argument of the task."""
+        storage = self.bound.states.get(argument)
+        if storage is None:
+            return
+        if storage.bytes != given["bytes"] or given["offset"] != 0 or not is_in_order(given):
+            raise Refusal("wrong_arguments", "ModelNew's %s has another size or layout than the task's %s %s" % (
+                storage.label, given["dtype"], given["shape"]))
         storage.argument = number
-        return tensor
 
     def outputs(self, result: Any) -> tuple[list[Any], bool]:
         from program import is_plain_tensor
@@ -161,6 +159,16 @@ class Calls:
         what = "ModelNew's %s is made of random numbers and is no parameter of the task" % label if label else (
             "the result depends on random numbers (%s)" % node.fields.get("name", node.kind))
         raise Refusal("unsupported_operator", what, unsupported=True, line=node.fields.get("line"))
+
+
+def is_in_order(given: dict[str, Any]) -> bool:
+    """Whether a tensor's elements are in row-major order."""
+    expected = 1
+    for size, stride in zip(reversed(given["shape"]), reversed(given["strides"]), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def renumbered(value: Any, number: Any) -> Any:

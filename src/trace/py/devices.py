@@ -159,7 +159,10 @@ class Devices(TorchFunctionMode):
     # ---- what reads memory ----
 
     def data_ptr(self, args: Any, _kwargs: Any) -> int:
-        raise unsupported("data_ptr() in Python: only extensions can use a tensor's address")
+        """A key for caches. Nothing accepts it as an address."""
+        with self.recording.paused():
+            offset = args[0].storage_offset() * args[0].element_size()
+        return self.recording.storage_of(args[0]).address + offset
 
     def reads(self, _args: Any, _kwargs: Any) -> Any:
         raise Refusal("reads_device_memory", "the program reads the values of a tensor (tolist(), numpy() …); cupel "

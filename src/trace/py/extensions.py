@@ -25,11 +25,29 @@ def texts_of(sources: Any) -> list[str]:
     return [str(text) for text in listed]
 
 
+def names_of(signature: str) -> tuple[str, list[str]]:
+    """The name of a function and of its arguments: "f(x: torch.Tensor, k: int = 3) -> torch.Tensor"."""
+    name, _, rest = signature.partition("(")
+    names, depth, start = [], 0, 0
+    for i, letter in enumerate(rest):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0 or (letter == "," and depth == 0):
+            names.append(rest[start:i].partition(":")[0].strip())
+            start = i + 1
+        if depth < 0:
+            break
+    return name, [n for n in names if n]
+
+
 class Functions:
     """The module that load_inline and load return."""
 
-    def __init__(self, extensions: Extensions, image: int, name: str, functions: list[str]) -> None:
-        self.__dict__.update({"__name__": name, "_cupel": (extensions, image, frozenset(functions))})
+    def __init__(self, extensions: Extensions, image: int, name: str, signatures: list[str]) -> None:
+        functions: dict[str, list[list[str]]] = {}
+        for signature in signatures:
+            function, arguments = names_of(signature)
+            functions.setdefault(function, []).append(arguments)
+        self.__dict__.update({"__name__": name, "_cupel": (extensions, image, functions)})
 
     def __getattr__(self, name: str) -> Any:
         extensions, image, functions = self.__dict__["_cupel"]
@@ -37,10 +55,22 @@ class Functions:
             raise AttributeError("module '%s' has no attribute '%s'" % (self.__dict__["__name__"], name))
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            return extensions.call(image, name, args, kwargs)
+            return extensions.call(image, name, positional(name, functions[name], args, kwargs))
         function.__name__ = name
         self.__dict__[name] = function
         return function
+
+
+def positional(name: str, overloads: list[list[str]], args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by their position. Raises TypeError as a module of pybind11 does."""
+    if not kwargs:
+        return tuple(args)
+    for names in overloads:
+        rest = names[len(args):]
+        given = [kwargs[n] for n in rest if n in kwargs]
+        if len(given) == len(kwargs) and all(n in kwargs for n in rest[:len(given)]):
+            return tuple(args) + tuple(given)
+    raise TypeError("%s(): incompatible function arguments (%s)" % (name, ", ".join(sorted(kwargs))))
 
 
 class Extensions:
@@ -75,10 +105,8 @@ class Extensions:
 
     # ---- calls ----
 
-    def call(self, image: int, name: str, args: Any, kwargs: Any) -> Any:
+    def call(self, image: int, name: str, args: Any) -> Any:
         recording = self.recording
-        if kwargs:
-            raise recording.refuse(unsupported("%s is called with keyword arguments" % name))
         tensors: list[torch.Tensor] = []
         encoded = [self.encode(value, name, tensors) for value in args]
         answer = self.ask({"ask": "call", "image": image, "function": name, "arguments": encoded})

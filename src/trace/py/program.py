@@ -30,7 +30,6 @@ class Program:
         self.file, self.source, self.reference = request["file"], request["source"], request.get("reference")
         self.recording = Recording(self.file)
         self.devices = Devices(self.recording)
-        self.notes: list[str] = []
         self.models: dict[str, Bound] = {}
         self.devices.install()
         install(self.recording, Extensions(self.recording, ask), request["device"])
@@ -83,10 +82,11 @@ class Program:
             cls = getattr(self.module, "ModelNew", None)
             if not isinstance(cls, type):
                 raise Refusal("no_function", "the program defines no class ModelNew")
+            first = len(self.recording.storages.all)
             model = self.construct(cls, init)
             self.check()
-            self.models[key] = bind(self.recording, model, request["arguments"], made)
-            self.notes += [n for n in self.models[key].notes if n not in self.notes]
+            self.models[key] = bind(self.recording, model, request["arguments"], made, first)
+            self.recording.notes += [n for n in self.models[key].notes if n not in self.recording.notes]
         return self.models[key]
 
     # ---- calls ----
@@ -94,7 +94,7 @@ class Program:
     def record(self, request: dict[str, Any]) -> dict[str, Any]:
         model = self.bound(request)
         calls = Calls(self, model, request)
-        return dict(calls.record(), notes=self.notes)
+        return dict(calls.record(), notes=self.recording.notes)
 
     def check(self) -> None:
         if self.recording.refusal is not None:

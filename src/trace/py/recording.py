@@ -69,6 +69,7 @@ class Recording(TorchDispatchMode):
         self.depth = 0  # functions of PyTorch that are running
         self.is_paused = 0
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
+        self.notes: list[str] = []  # what was assumed about the program
         self.copied: dict[int, Any] = {}  # tensors with data that became tensors without
 
     def refuse(self, refusal: Refusal) -> Refusal:
@@ -144,7 +145,7 @@ class Recording(TorchDispatchMode):
             for tensor in fresh:
                 self.storage_of(tensor).made = digest("empty")
             return
-        node = self.node_of(func, values, results, fresh, written)
+        node = self.node_of(func, values, results, fresh, written, is_random)
         node.draws = is_random
         for tensor in written:
             self.storage_of(tensor).made = digest(made, self.storage_of(tensor).made)
@@ -168,12 +169,18 @@ class Recording(TorchDispatchMode):
             return None
         source = values[0]
         dtype = next((v for v in values[1:] if isinstance(v, torch.dtype)), source.dtype)
-        return content(source, self.storage_of(source)) if dtype == source.dtype and source.is_contiguous() else None
+        layout = next((v for v in values[1:] if isinstance(v, torch.memory_format)), torch.preserve_format)
+        is_same = dtype == source.dtype and source.is_contiguous() and layout in (torch.preserve_format,
+                                                                                  torch.contiguous_format)
+        return content(source, self.storage_of(source)) if is_same else None
 
-    def node_of(self, func: Any, values: list[Any], results: list[Any], fresh: list[Any], written: list[Any]) -> Node:
+    def node_of(self, func: Any, values: list[Any], results: list[Any], fresh: list[Any], written: list[Any],
+                draws: bool) -> Node:
         schema = func._schema
         reads = [self.storage_of(t) for t in tensors_in(values)]
         writes = [self.storage_of(t) for t in fresh + written]
+        if draws:
+            return Node("random", {"name": schema.name}, reads, writes)
         target = (fresh + written)[0]
         if schema.name in FILLS and len(fresh) + len(written) == 1:
             value = FILLS[schema.name]
@@ -229,7 +236,7 @@ class Recording(TorchDispatchMode):
             return [content(value, self.storage_of(value)), list(value.shape), str(value.dtype)]
         if isinstance(value, (list, tuple)):
             return [self.described(item) for item in value]
-        return None if isinstance(value, torch.device) else str(value)
+        return None if isinstance(value, (torch.device, torch.Generator)) else str(value)
 
     def storage_of(self, tensor: torch.Tensor) -> Storage:
         storage = self.storages.find(tensor)
