@@ -34,6 +34,7 @@ struct Refusal {
 };
 
 struct Recording {
+  build::Images images;  // that the plans' launches and variables refer to
   plan::Plan plan;
   std::optional<plan::Plan> first;  // plan of the first call, if it differs
   double host_us = 0;               // median host time of one steady-state call
