@@ -211,7 +211,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto& claim = std::get<Claim>(claimed);
   verdict.declared = claim.text;
 
-  auto program = parts_.engine->Load(image);
+  auto program = parts_.engine->Load(build::OneImage(image));
   if (!program) {
     if (!IsCandidates(program.error())) return tl::unexpected(program.error());
     AddReason(verdict, records::Decision::kUnsupported,
@@ -273,6 +273,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {
       judged.plan = std::move(result.plan);
+      judged.images = std::move(result.images);
       judged.planned_setting = setting->id;
     }
     ended = EndsJudging(result.report, question);

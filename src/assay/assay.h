@@ -78,6 +78,7 @@ std::vector<const task::Setting*> Chosen(const Question& question);
 struct Judged {
   records::Verdict verdict;
   std::optional<plan::Plan> plan;  // of the first recorded setting
+  build::Images images;            // of the plan
   std::string planned_setting;     // Setting::id of that setting
 };
 

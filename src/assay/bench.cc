@@ -115,12 +115,11 @@ class SettingBench {
   Status Prepare(const KernelToTime& kernel) {
     Show("recording " + kernel.name);
     Stopwatch watch(times_.stages.prepare);
-    TRY_ASSIGN(auto program, parts_.engine->Load(*kernel.image));
     record::Options record_options = parts_.record;
     record_options.seed = Random(seed_).Fork("addresses of " + kernel.name)();
     TRY_ASSIGN(auto recorder,
                record::Recorder::Start(*kernel.image, parts_.engine->Device(), record_options));
-    Prepared prepared{kernel.name, std::move(program), {}};
+    Prepared prepared{kernel.name, nullptr, {}};
     const std::string first_key = RecordingKey(cases_.front().args);
     const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
       return RecordingKey(wanted.args) == first_key;
@@ -133,7 +132,11 @@ class SettingBench {
         AddRefused(kernel.name, {refusal->code, refusal->message, refusal->where});
         return {};
       }
-      prepared.plans.push_back(std::move(std::get<record::Recording>(outcome).plan));
+      auto& recording = std::get<record::Recording>(outcome);
+      if (prepared.plans.empty()) {
+        TRY_ASSIGN(prepared.program, parts_.engine->Load(recording.images));
+      }
+      prepared.plans.push_back(std::move(recording.plan));
     }
     kernels_.push_back(std::make_unique<Prepared>(std::move(prepared)));
     return {};

@@ -327,7 +327,10 @@ class SettingRun {
     first_ = std::move(recording.first);
     key_ = std::move(key);
     context_.NoteWork(*plan_);
-    if (!result_.plan) result_.plan = plan_;
+    if (!result_.plan) {
+      result_.plan = plan_;
+      result_.images = std::move(recording.images);
+    }
     return true;
   }
 

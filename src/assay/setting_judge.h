@@ -38,6 +38,7 @@ struct SettingContext {
 struct SettingResult {
   records::SettingReport report;
   std::optional<plan::Plan> plan;
+  build::Images images;  // of the plan
   std::string torch_version;
 };
 

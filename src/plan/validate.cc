@@ -58,6 +58,10 @@ class Validator {
                                                  : fmt::format("plan: {}: {}", where_, problem));
   }
 
+  Status CheckImage(int image) const {
+    return image >= 0 && image < kMaxImages ? Status() : Bad("image out of range");
+  }
+
   Status CheckBuffer(const Buffer& buffer) {
     if (buffer.bytes > kMaxBufferBytes) return Bad("larger than the limit of 1 TiB");
     const bool is_argument = buffer.kind == BufferKind::kArgument;
@@ -69,7 +73,10 @@ class Validator {
       return Bad("symbol name and kind disagree");
     }
     if (buffer.symbol.size() > kMaxNameBytes) return Bad("symbol name too long");
-    return {};
+    if (buffer.kind != BufferKind::kSymbol && buffer.image != 0) {
+      return Bad("image and kind disagree");
+    }
+    return CheckImage(buffer.image);
   }
 
   Status CheckAfter(const Node& node, size_t index) {
@@ -177,6 +184,7 @@ class Validator {
     if (launch.kernel.empty() || launch.kernel.size() > kMaxNameBytes) {
       return Bad("kernel name missing or too long");
     }
+    TRY(CheckImage(launch.image));
     if (launch.parameters.size() > kMaxParameterBytes) return Bad("parameter block too large");
     TRY(CountHostBytes(launch.parameters.size()));
     if (!std::is_sorted(launch.places.begin(), launch.places.end()) ||

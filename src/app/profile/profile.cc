@@ -130,12 +130,10 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
       report.not_correct = std::move(judged.verdict);
       return report;
     }
-    const auto& image = std::get<build::Image>(candidate.built);
     events.Show(Progress{"profiling " + first->id});
-    TRY_ASSIGN(GpuProfile profile, ProfileCall(*session,
-                                               {one, question.direction, question.seed, image,
-                                                *judged.plan, judged.planned_setting},
-                                               ordinal, options.keep));
+    TRY_ASSIGN(GpuProfile profile,
+               ProfileCall(*session, {one, question.direction, question.seed, judged}, ordinal,
+                           options.keep));
     const std::string id = first->id;
     SettingProfile formatted =
         Format(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);

@@ -155,11 +155,9 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   }
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(options.common));
   if (gpu && evolves) {
-    evaluating.profile = [&](const build::Image& image, const plan::Plan& plan,
-                             const std::string& setting) {
+    evaluating.profile = [&](const assay::Judged& judged) {
       parts.Show({"profiling"});
-      return ProfilePage(*session,
-                         {task, DirectionOf(options.target), run->info.seed, image, plan, setting},
+      return ProfilePage(*session, {task, DirectionOf(options.target), run->info.seed, judged},
                          *gpu);
     };
   }
