@@ -11,6 +11,7 @@
 #include "assay/baseline_sampler.h"
 #include "assay/contract.h"
 #include "assay/kernel_sampler.h"
+#include "assay/open_recorder.h"
 #include "assay/probe_sampler.h"
 #include "assay/roofline.h"
 #include "assay/trial.h"
@@ -115,10 +116,9 @@ class SettingBench {
   Status Prepare(const KernelToTime& kernel) {
     Show("recording " + kernel.name);
     Stopwatch watch(times_.stages.prepare);
-    record::Options record_options = parts_.record;
-    record_options.seed = Random(seed_).Fork("addresses of " + kernel.name)();
-    TRY_ASSIGN(auto recorder,
-               record::Recorder::Start(*kernel.image, parts_.engine->Device(), record_options));
+    TRY_ASSIGN(const auto recorder,
+               OpenRecorder(*kernel.candidate, question_, parts_,
+                            Random(seed_).Fork("addresses of " + kernel.name)()));
     Prepared prepared{kernel.name, nullptr, {}};
     const std::string first_key = RecordingKey(cases_.front().args);
     const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
@@ -127,7 +127,8 @@ class SettingBench {
     for (const task::Case& wanted : cases_) {
       if (alike && !prepared.plans.empty()) break;
       TRY_ASSIGN(auto outcome,
-                 recorder.Record(std::string(task::Name(question_.direction)), wanted.args));
+                 recorder->Record(std::string(task::Name(question_.direction)), wanted.args,
+                                  setting_));
       if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
         AddRefused(kernel.name, {refusal->code, refusal->message, refusal->where});
         return {};

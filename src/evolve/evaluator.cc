@@ -142,8 +142,7 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
   if (!champion_) {
     TRY_ASSIGN(champion_, parts_.assay.Build(SourcePath(best->id)));
   }
-  const auto* image = std::get_if<build::Image>(&champion_->built);
-  if (image == nullptr) {
+  if (std::holds_alternative<build::BuildFailure>(champion_->built)) {
     return Fail(
         ErrorCode::kEnvironment,
         fmt::format("the best kernel, {}, no longer compiles", SourcePath(best->id).string()),
@@ -151,7 +150,7 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
   }
   TRY_ASSIGN(const archive::Counts counts, parts_.archive.Count());
   return std::optional<Champion>(
-      Champion{image, *best->objective, static_cast<int>(counts.accepted)});
+      Champion{&*champion_, *best->objective, static_cast<int>(counts.accepted)});
 }
 
 /// Objectives are compared on the single settings, which the paper times.

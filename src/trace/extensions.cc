@@ -66,7 +66,7 @@ Result<Reply> Extensions::Build(const Json& question) {
   const Sources& sources = std::get<Sources>(found);
   build::Options options = build_;
   const build::AnswerFlags flags = build::FlagsOfAnswer(sources.flags);
-  options.flags.insert(options.flags.end(), flags.kept.begin(), flags.kept.end());
+  options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
   if (sources.has_files) options.include_roots.push_back(program_.parent_path());
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());

@@ -41,7 +41,7 @@ Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& t
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
-  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(options.target),
+  TRY_ASSIGN(const CandidateFile file, ExtractCandidate(kernel, &task, DirectionOf(options.target),
                                                      options.common, options.compile, events));
   return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
