@@ -1,8 +1,9 @@
-// The part of cuBLAS's C interface that cupel executes, for toolkits without the cuBLAS headers (the
-// toolkit from PyPI has none). It is searched after the toolkit's own folders, so that a toolkit's
-// cublas_v2.h takes precedence. Values are those of the library's stable ABI; if the toolkit has the
-// header, tests/shim/cublas_layout.cc compares them. Functions that are not declared here are not
-// supported: a candidate that declares one itself is refused by name when it is loaded.
+// The part of cuBLAS's C interface that cupel executes, for toolkits without the cuBLAS headers
+// (the toolkit from PyPI has none). It is searched after the toolkit's own folders, so that a
+// toolkit's cublas_v2.h takes precedence. Values are those of the library's stable ABI; if the
+// toolkit has the header, tests/shim/cublas_layout.cc compares them. Functions that are not
+// declared here are not supported: a candidate that declares one itself is refused by name when
+// it is loaded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -162,6 +163,33 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t op_a
                                    int batch, cublasComputeType_t compute, cublasGemmAlgo_t algo);
 
 #ifdef __cplusplus
+}
+
+// The type of the computation as a type of data, as before CUDA 11.
+inline cublasComputeType_t cupel_compute_type(cudaDataType type) {
+  return type == CUDA_R_16F   ? CUBLAS_COMPUTE_16F
+         : type == CUDA_R_32I ? CUBLAS_COMPUTE_32I
+         : type == CUDA_R_64F ? CUBLAS_COMPUTE_64F
+                              : CUBLAS_COMPUTE_32F;
+}
+inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a,
+                                   cublasOperation_t op_b, int m, int n, int k, const void* alpha,
+                                   const void* a, cudaDataType a_type, int lda, const void* b,
+                                   cudaDataType b_type, int ldb, const void* beta, void* c,
+                                   cudaDataType c_type, int ldc, cudaDataType compute,
+                                   cublasGemmAlgo_t algo) {
+  return cublasGemmEx(handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
+                      c_type, ldc, cupel_compute_type(compute), algo);
+}
+inline cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType a_type, int lda, long long stride_a,
+    const void* b, cudaDataType b_type, int ldb, long long stride_b, const void* beta, void* c,
+    cudaDataType c_type, int ldc, long long stride_c, int batch, cudaDataType compute,
+    cublasGemmAlgo_t algo) {
+  return cublasGemmStridedBatchedEx(handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, stride_a, b,
+                                    b_type, ldb, stride_b, beta, c, c_type, ldc, stride_c, batch,
+                                    cupel_compute_type(compute), algo);
 }
 #endif
 

@@ -31,10 +31,19 @@ bool LoadDouble(const CupelValue& value, bool convert, double* out);
 bool LoadInteger(const CupelValue& value, bool convert, int64_t* out);
 bool LoadBool(const CupelValue& value, bool convert, bool* out);
 
+/// Any other type: a function with such an argument or result compiles, but cannot be called.
 template <class T, class = void>
 struct Caster {
-  static_assert(sizeof(T) == 0,
-                "this type of argument or result is not supported by cupel's pybind11");
+  union {
+    T value;  // never constructed
+  };
+  Caster() {}
+  ~Caster() {}
+  bool Load(const CupelValue&, bool) { return false; }
+  static void Name(Text& text) { text << "value of a C++ type that cupel's pybind11 lacks"; }
+  static void Give(Arena&, CupelValue&, const T&) {
+    Refuse("unsupported_api", Text() << "a result of a C++ type that cupel's pybind11 lacks");
+  }
 };
 
 template <>
@@ -84,6 +93,21 @@ struct Caster<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bo
   static void Give(Arena&, CupelValue& out, T v) {
     out.kind = CUPEL_INT;
     out.i = static_cast<int64_t>(v);
+  }
+};
+
+template <class T>
+struct Caster<T, std::enable_if_t<std::is_enum_v<T>>> {
+  T value = {};
+  bool Load(const CupelValue& v, bool convert) {
+    int64_t i = 0;
+    bool ok = LoadInteger(v, convert, &i);
+    value = static_cast<T>(i);
+    return ok;
+  }
+  static void Name(Text& text) { text << "int"; }
+  static void Give(Arena& arena, CupelValue& out, T v) {
+    Caster<int64_t>::Give(arena, out, static_cast<int64_t>(v));
   }
 };
 

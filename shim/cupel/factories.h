@@ -200,6 +200,26 @@ CUPEL_INLINE Tensor arange(const Scalar& start, const Scalar& end, const Scalar&
   return host.to(options.device());
 }
 
+CUPEL_INLINE Tensor& Tensor::resize_(IntArrayRef size, optional<MemoryFormat> format) const {
+  Tensor& self = const_cast<Tensor&>(*this);
+  Geometry g = cupel::shim::Formatted(size, format.value_or(MemoryFormat::Contiguous));
+  g.offset = storage_offset();
+  const int64_t end = g.offset + cupel::shim::CountElements(size);
+  const int64_t have = static_cast<int64_t>(d().storage_bytes / itemsize());
+  cupel::shim::Storage*& storage = impl_->storage;
+  if (end > have && (storage->references > 1 || !storage->owned))
+    cupel::shim::Refuse("unsupported_api", Text() << "resize_ of a tensor that shares its memory");
+  if (end > have) {
+    const Tensor grown = at::empty({end}, options());
+    if (have > 0) grown.narrow(0, 0, have).copy_(as_strided({have}, {1}, 0));
+    std::swap(storage, grown.impl_->storage);
+  }
+  ++storage->references;
+  const Tensor shaped(cupel::shim::NewImpl(storage, g, d().dtype));
+  std::swap(impl_->d, shaped.impl_->d);
+  return self;
+}
+
 CUPEL_INLINE Tensor Tensor::new_empty(IntArrayRef size, TensorOptions o) const {
   return at::empty(size, options().merge_in(o));
 }

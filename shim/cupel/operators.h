@@ -241,3 +241,7 @@ using namespace operators;  // NOLINT: for at::sum
 #endif
 
 }  // namespace at
+
+#if __has_include(<cupel_generated/functions.h>)
+#include "torch/nn/functional.h"
+#endif

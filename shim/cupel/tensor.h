@@ -29,6 +29,9 @@ namespace at {
 using namespace c10;  // NOLINT: as in PyTorch
 
 class Tensor;
+namespace indexing {
+class TensorIndex;
+}
 using TensorList = ArrayRef<Tensor>;
 
 /// What the deprecated Tensor::type() returns.
@@ -131,6 +134,10 @@ class Tensor : public OperatorMethods<Tensor> {
   bool is_cuda() const { return d().device == CUPEL_CUDA; }
   bool is_cpu() const { return d().device == CUPEL_CPU; }
   bool is_meta() const { return false; }
+  bool is_xpu() const { return false; }
+  bool is_hip() const { return false; }
+  bool is_mps() const { return false; }
+  bool is_inference() const { return false; }
   bool is_sparse() const { return false; }
   bool is_quantized() const { return false; }
   bool is_complex() const { return false; }
@@ -170,6 +177,7 @@ class Tensor : public OperatorMethods<Tensor> {
   T* data() const {
     return data_ptr<T>();
   }
+  Tensor data() const { return alias(); }
   Scalar item() const;
   template <class T>
   T item() const {
@@ -238,6 +246,13 @@ class Tensor : public OperatorMethods<Tensor> {
   Tensor slice(int64_t dim = 0, optional<int64_t> start = nullopt, optional<int64_t> end = nullopt,
                int64_t step = 1) const;
   Tensor operator[](int64_t index) const { return select(0, index); }
+  // With indices: indexing.h.
+  Tensor index(ArrayRef<indexing::TensorIndex> indices) const;
+  Tensor index(std::initializer_list<indexing::TensorIndex> indices) const;
+  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& values);
+  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& values);
+  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value);
+  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value);
   Tensor expand(IntArrayRef size, bool implicit = false) const;
   Tensor expand_as(const Tensor& other) const { return expand(other.sizes()); }
   Tensor as_strided(IntArrayRef size, IntArrayRef stride,
@@ -255,6 +270,8 @@ class Tensor : public OperatorMethods<Tensor> {
   Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
   Tensor& fill_(const Scalar& value) const;
   Tensor& zero_() const { return fill_(0); }
+  Tensor& resize_(IntArrayRef size, optional<MemoryFormat> format = nullopt) const;
+  Tensor& resize_as_(const Tensor& other) const { return resize_(other.sizes()); }
   Tensor to(TensorOptions options = {}, bool non_blocking = false, bool copy = false,
             optional<MemoryFormat> format = nullopt) const;
   Tensor to(optional<ScalarType> dtype, optional<Layout> layout, optional<Device> device,

@@ -1,5 +1,6 @@
 // The part of pybind11 that extensions of PyTorch use: modules of functions, named arguments with
-// defaults, tuples and lists. Classes, keyword dictionaries and calls into Python are missing.
+// defaults, tuples and lists. Classes and enumerations compile, but tasks cannot use them. Keyword
+// dictionaries and calls into Python are missing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,6 +42,20 @@ struct doc {
 };
 struct kw_only {};
 struct pos_only {};
+struct module_local {
+  explicit module_local(bool = true) {}
+};
+struct dynamic_attr {};
+struct arithmetic {};
+struct buffer_protocol {};
+template <size_t nurse, size_t patient>
+struct keep_alive {};
+template <class... A>
+struct init_impl {};
+template <class... A>
+init_impl<A...> init(A&&...) {
+  return {};
+}
 struct gil_scoped_release {
   gil_scoped_release() {}
   ~gil_scoped_release() {}
@@ -103,6 +118,8 @@ class module_ {
   };
   attribute attr(const char*) { return {}; }
   attribute doc() { return {}; }
+  /// Its functions are called by their own names.
+  module_ def_submodule(const char*, const char* = nullptr) { return *this; }
   cupel::shim::Registry& CupelRegistry() { return *registry_; }
 
  private:
@@ -118,6 +135,39 @@ class module_ {
   cupel::shim::Registry* registry_;
 };
 using module = module_;
+
+/// A class of the module. Nothing calls its methods.
+template <class... T>
+class class_ {
+ public:
+  template <class... Extra>
+  class_(const module_&, const char*, const Extra&...) {}
+#define CUPEL_IGNORED(name)                     \
+  template <class... A>                         \
+  class_& name(const A&...) {                   \
+    return *this;                               \
+  }                                             \
+  template <class F, class... A>                \
+  class_& name(const char*, F&&, const A&...) { \
+    return *this;                               \
+  }
+  CUPEL_IGNORED(def)
+  CUPEL_IGNORED(def_static)
+  CUPEL_IGNORED(def_readwrite)
+  CUPEL_IGNORED(def_readonly)
+  CUPEL_IGNORED(def_property)
+  CUPEL_IGNORED(def_property_readonly)
+#undef CUPEL_IGNORED
+};
+
+/// An enumeration of the module. Its values are passed as integers.
+template <class T>
+class enum_ : public class_<T> {
+ public:
+  using class_<T>::class_;
+  enum_& value(const char*, T, const char* = nullptr) { return *this; }
+  enum_& export_values() { return *this; }
+};
 
 }  // namespace pybind11
 

@@ -30,6 +30,10 @@ class object : public cupel::shim::Value {
     return caster.value;
   }
   bool is_none() const { return raw().kind == CUPEL_NONE; }
+  /// As Python's `is`, which is meant for None.
+  bool is(const object& other) const {
+    return (is_none() && other.is_none()) || &raw() == &other.raw();
+  }
   explicit operator bool() const { return true; }
   static bool Accepts(const CupelValue&) { return true; }
   static const char* TypeName() { return "object"; }

@@ -1,6 +1,6 @@
 // TORCH_LIBRARY: operators by schema. Names and defaults of arguments come from the schema.
-// Functions for devices other than CUDA (CPU, Meta ...) are left out. SPDX-License-Identifier:
-// Apache-2.0
+// Functions for devices other than CUDA (CPU, Meta ...) are left out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "cupel/registry.h"
@@ -15,11 +15,29 @@ enum class DispatchKey {
   Autograd,
   AutogradCPU,
   AutogradCUDA,
+  AutogradOther,
+  Autocast,
+  AutocastCPU,
+  AutocastCUDA,
+  ADInplaceOrView,
+  QuantizedCPU,
+  QuantizedCUDA,
+  SparseCPU,
+  SparseCUDA,
+  MkldnnCPU,
+  HIP,
+  MPS,
+  XPU,
+  PrivateUse1,
   CompositeImplicitAutograd,
   CompositeExplicitAutograd,
   CatchAll
 };
 }  // namespace c10
+
+namespace at {
+enum class Tag { core, pt2_compliant_tag, needs_fixed_stride_order, flexible_layout };
+}  // namespace at
 
 namespace torch {
 
@@ -40,14 +58,22 @@ CupelKeyed<std::decay_t<F>> dispatch(c10::DeviceType type, F&& f) {
   return {type == c10::kCUDA ? DispatchKey::CUDA : DispatchKey::CPU, std::forward<F>(f)};
 }
 
+/// A schema, for Library::def. Tags of operators have no effect.
+inline const char* schema(const char* text) { return text; }
+
+/// A function of a TORCH_LIBRARY_IMPL that has no code of its own.
+struct CppFunction {
+  static CppFunction makeFallthrough() { return {}; }
+};
+
 class Library {
  public:
   explicit Library(cupel::shim::Registry& registry, DispatchKey key = DispatchKey::CatchAll)
       : registry_(&registry), key_(key) {}
   /// Adds only a schema: names and defaults for the functions that impl() adds.
-  Library& def(const char* schema);
+  Library& def(const char* schema, const std::vector<at::Tag>& tags = {});
   template <class F>
-  Library& def(const char* schema, F&& f) {
+  Library& def(const char* schema, F&& f, const std::vector<at::Tag>& = {}) {
     def(schema);
     return impl(Name(schema).c_str(), std::forward<F>(f));
   }
@@ -69,10 +95,12 @@ class Library {
     return def(schema.c_str(), std::forward<F>(f)...);
   }
 #endif
+  Library& impl(const char*, CppFunction) { return *this; }
   template <class F>
   Library& fallback(F&&) {
     return *this;
   }
+  Library& set_python_module(const char*, const char* = "") { return *this; }
 
  private:
   static cupel::shim::Text Name(const char* schema);
@@ -93,7 +121,6 @@ class Library {
   cupel::shim::Registry* registry_;
   DispatchKey key_;
 };
-using CppFunction = void;
 
 #if CUPEL_BODIES
 /// "ns::name.overload(Tensor x) -> Tensor" gives "name".
@@ -109,7 +136,7 @@ CUPEL_INLINE cupel::shim::Text Library::Name(const char* schema) {
   name.Append(schema, length);
   return name;
 }
-CUPEL_INLINE Library& Library::def(const char* schema) {
+CUPEL_INLINE Library& Library::def(const char* schema, const std::vector<at::Tag>&) {
   registry_->AddSchema(Name(schema).c_str(), schema);
   return *this;
 }

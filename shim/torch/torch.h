@@ -1,5 +1,5 @@
-// Tensors under the name torch.
+// What extensions include: tensors and pybind11.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "torch/all.h"
+#include "torch/extension.h"

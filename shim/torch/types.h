@@ -31,6 +31,5 @@ namespace linalg {}
 namespace optim {}
 namespace sparse {}
 namespace special {}
-namespace indexing {}
 
 }  // namespace torch

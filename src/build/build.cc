@@ -66,6 +66,7 @@ struct Context {
   fs::path path;
   std::string name, source, arch;
   std::vector<std::string> flags;
+  std::vector<std::string> operator_files;  // each gets a header ATen/ops/NAME.h
   OperatorHeaders operators;
   std::string operators_problem;  // why they cannot be declared
 };
@@ -74,6 +75,20 @@ struct Compilation {
   os::TempDir folder;
   Compiled compiled;
 };
+
+/// PyTorch has one header per operator. Here they are all the same one.
+void LinkOperatorFiles(const std::vector<std::string>& names, const fs::path& shim,
+                       const fs::path& folder) {
+  const fs::path path = folder / "ATen" / "ops";
+  std::error_code error;  // a missing header is the compiler's error
+  fs::create_directories(path, error);
+  for (const fs::path& made : {path.parent_path(), path}) {  // the compiler may be another user
+    fs::permissions(made, static_cast<fs::perms>(0755), error);
+  }
+  for (const std::string& name : names) {
+    fs::create_symlink(shim / "ATen" / "ATen.h", path / (name + ".h"), error);
+  }
+}
 
 Result<Compilation> RunCompiler(const Context& context, const std::vector<std::string>& lean) {
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
@@ -92,6 +107,9 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
       fs::permissions(generated / name, static_cast<fs::perms>(0644), error);
     }
   }
+  if (!context.operator_files.empty()) {
+    LinkOperatorFiles(context.operator_files, context.options->shim, folder.path());
+  }
   Job job;
   job.toolkit = &context.toolkit;
   job.options = context.options;
@@ -99,7 +117,9 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   job.folder = folder.path();
   job.flags = context.flags;
   job.flags.insert(job.flags.end(), lean.begin(), lean.end());
-  if (!context.operators.functions.empty()) job.flags.emplace_back("-I.");
+  if (!context.operators.functions.empty() || !context.operator_files.empty()) {
+    job.flags.emplace_back("-I.");
+  }
   job.virtual_arch = context.arch;
   job.identity = Sha256Hex(context.source).substr(0, 8);
   TRY_ASSIGN(Compiled compiled, Compile(job));
@@ -291,6 +311,13 @@ Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const 
   // More headers do not help if the compiler exceeded its limits.
   if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
       !lean.empty()) {
+    TRY_ASSIGN(compilation, RunCompiler(context, {}));
+  }
+  // Headers of single operators are many, and few sources include them.
+  if (!compilation.compiled.ok &&
+      compilation.compiled.output.find("ATen/ops/") != std::string::npos) {
+    context.operator_files = FrameworkOperators(options.shim);
+    context.operator_files.emplace_back("from_blob");
     TRY_ASSIGN(compilation, RunCompiler(context, {}));
   }
   if (LacksOperators(context, compilation)) {

@@ -216,6 +216,18 @@ TEST_F(BuildTest, IncludeRootsAreVisible) {
   MustBuild(Write("#include \"module.h\"\n#include <extra.h>\nstatic_assert(EXTRA == 1, \"\");\n"));
 }
 
+TEST_F(BuildTest, EachOperatorHasItsHeader) {
+  fs::create_directories(options_.shim / "ATen");
+  fs::create_directories(options_.shim / "cupel");
+  std::ofstream(options_.shim / "ATen" / "ATen.h") << "#pragma once\n#include \"module.h\"\n";
+  std::ofstream(options_.shim / "cupel" / "framework_operators.txt") << "# names\nsum\nempty\n";
+  MustBuild(
+      Write("#include <ATen/ops/sum.h>\n#include <ATen/ops/from_blob.h>\n"
+            "#include <ATen/ops/empty.h>\n__global__ void k(int* x) { *x = 1; }\n"));
+  EXPECT_EQ(MustFail(Write("#include <ATen/ops/other.h>\n")).message,
+            "unsupported: PyTorch header ATen/ops/other.h, line 1");
+}
+
 TEST_F(BuildTest, StopsEndlessCompilation) {
   options_.deadline = std::chrono::seconds(1);
   // Includes itself 2^150 times.

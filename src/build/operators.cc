@@ -203,14 +203,17 @@ class Overload {
   }
 
   /// `known`: the signatures that the headers contain. Some overloads differ only in Python.
-  void AppendTo(OperatorHeaders* headers, std::set<string>* known) const {
+  /// `shortest`: those of the calls with the fewest arguments. A default that would make such a
+  /// call ambiguous is dropped, as PyTorch does.
+  void AppendTo(OperatorHeaders* headers, std::set<string>* known, std::set<string>* shortest) {
     if (!is_supported_) return;
     const string name = schema_.base + (schema_.has_out ? "_out" : "");
-    string signature = name;
-    for (const Declared& declared : declared_) {
-      signature += "," + declared.text.substr(0, declared.text.rfind(' '));
+    if (!known->insert(Signature(name, declared_.size())).second) return;
+    size_t required = declared_.size();
+    while (required > 0 && !declared_[required - 1].fallback.empty()) --required;
+    while (!shortest->insert(Signature(name, required)).second && required < declared_.size()) {
+      declared_[required++].fallback.clear();
     }
-    if (!known->insert(signature).second) return;
     headers->functions +=
         fmt::format("inline {} {}({}) {{ {} }}\n", returns_, name, List(0), Body(false));
     if (!has_method_) return;
@@ -222,6 +225,15 @@ class Overload {
   struct Declared {
     string text, fallback;
   };
+
+  /// The name and the types of the first `count` parameters.
+  string Signature(const string& name, size_t count) const {
+    string signature = name;
+    for (size_t i = 0; i < count; ++i) {
+      signature += "," + declared_[i].text.substr(0, declared_[i].text.rfind(' '));
+    }
+    return signature;
+  }
 
   /// False if a type is not supported.
   bool Translate() {
@@ -316,11 +328,11 @@ std::vector<string> OperatorsIn(string_view source, const std::vector<string>& n
 OperatorHeaders DeclareOperators(const std::vector<string>& schemas,
                                  const std::vector<string>& names) {
   OperatorHeaders headers;
-  std::set<string> known;
+  std::set<string> known, shortest;
   for (const string& text : schemas) {
     const auto schema = Parse(text);
     if (!schema || !std::binary_search(names.begin(), names.end(), schema->base)) continue;
-    Overload(*schema).AppendTo(&headers, &known);
+    Overload(*schema).AppendTo(&headers, &known, &shortest);
   }
   return headers;
 }

@@ -99,6 +99,16 @@ TEST(DeclareOperators, DeclaresASignatureOnce) {
   EXPECT_THAT(headers.functions, Not(HasSubstr("aten::split.again")));
 }
 
+TEST(DeclareOperators, DropsDefaultsThatMakeCallsAmbiguous) {
+  const auto headers = DeclareOperators(
+      {"aten::all(Tensor self) -> Tensor",
+       "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"},
+      {"all"});
+  EXPECT_THAT(headers.methods, HasSubstr("Tensor all() const"));
+  EXPECT_THAT(headers.methods,
+              HasSubstr("Tensor all(OptionalIntArrayRef dim, bool keepdim = false) const"));
+}
+
 TEST(DeclareOperators, SkipsWhatItCannotDeclare) {
   for (const char* schema :
        {"aten::x(Tensor self, Generator? g=None) -> Tensor", "aten::x(Tensor self) -> int",

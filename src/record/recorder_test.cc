@@ -136,6 +136,13 @@ TEST_F(RecorderTest, RecordsCopiesFillsAndSymbols) {
   }
 }
 
+TEST_F(RecorderTest, CopiesBetweenDeviceAddressesMayNameAnotherDirection) {
+  const plan::Plan plan = PlanOf(Record("symbol_from_device"));
+  EXPECT_THAT(plan::Describe(plan),
+              testing::StartsWith("copy 8 bytes coefficients <- argument 0\n"
+                                  "copy 16 bytes temporary 2 <- argument 0\n"));
+}
+
 TEST_F(RecorderTest, AllocationsThatOutliveTheCallAreWorkspaces) {
   const plan::Plan plan = PlanOf(Record("workspace"));
   ASSERT_EQ(plan.buffers.size(), 4u);

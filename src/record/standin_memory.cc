@@ -57,8 +57,9 @@ cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   Session& session = CurrentSession();
   const bool to_device = OnDevice(to);
   const bool from_device = OnDevice(from);
+  // From device to device, a GPU ignores the direction (CUDA 13.0 on an H200).
   const bool agrees =
-      kind == cudaMemcpyDefault ||
+      kind == cudaMemcpyDefault || (to_device && from_device && kind != cudaMemcpyHostToHost) ||
       (to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
        from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice));
   if (!agrees) return Report(cudaErrorInvalidValue);

@@ -24,6 +24,10 @@ std::vector<at::Tensor> Pair(const at::Tensor& x, const c10::optional<at::Tensor
 std::tuple<at::Tensor, c10::optional<at::Tensor>, double> Mixed(const at::Tensor& x) {
   return {x, c10::nullopt, 0.5};
 }
+enum class Mode { kNone, kBoth };
+struct Handle {
+  int value = 0;
+};
 int64_t Sum(const std::vector<int64_t>& values) {
   int64_t sum = 0;
   for (auto v : values) sum += v;
@@ -51,6 +55,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     return py::make_tuple(x.size(0), o, py::cast(t.size()));
   });
   m.def("small", [](int8_t v) { return v; });
+  py::enum_<Mode>(m, "Mode").value("kNone", Mode::kNone).value("kBoth", Mode::kBoth);
+  py::class_<Handle>(m, "Handle").def(py::init<>()).def_readonly("value", &Handle::value);
+  auto inner = m.def_submodule("inner", "things");
+  inner.def("mode", [](Mode mode) { return mode == Mode::kBoth; });
+  m.def("handle", [](const Handle& handle) { return handle.value; });
+  m.def("is_none", [](const py::object& o) { return o.is(py::none()); });
+  m.def("all", [](const py::list& tensors, std::pair<int, int> shape) {
+    py::list reversed;
+    for (size_t i = tensors.size(); i > 0; --i) reversed.append(tensors[i - 1].cast<at::Tensor>());
+    reversed.append(shape.first * shape.second);
+    return reversed;
+  });
   m.def("throws", [](int kind) {
     if (kind == 0) throw std::runtime_error("own message");
     if (kind == 1) throw 7;
@@ -99,6 +115,21 @@ TEST(Call, PassesPythonTuples) {
   CupelTensor x = fake::Argument({5, 2});
   std::vector<CupelValue> items{Of(x), Of(1)};
   EXPECT_EQ(Ask("tuples", {fake::Tuple(items), Of(2.5)}).result, "(5, 2.5, 2)");
+}
+
+TEST(Call, AcceptsListsEnumerationsAndNone) {
+  CupelTensor x = fake::Argument({5, 2}), y = fake::Argument({3});
+  std::vector<CupelValue> items{Of(x), Of(y)}, shape{Of(3), Of(4)};
+  EXPECT_EQ(Ask("all", {fake::Tuple(items), fake::Tuple(shape)}).result, "(f32[3], f32[5,2], 12)");
+  EXPECT_EQ(Ask("mode", {Of(1)}).result, "True");
+  EXPECT_EQ(Ask("is_none", {fake::None()}).result, "True");
+  EXPECT_EQ(Ask("is_none", {Of(0)}).result, "False");
+}
+
+TEST(Call, FunctionsWithOtherTypesCannotBeCalled) {
+  EXPECT_EQ(Ask("handle", {Of(1)}).message,
+            "argument 1 (arg0) must be a value of a C++ type that cupel's pybind11 lacks, got int; "
+            "handle(arg0: value of a C++ type that cupel's pybind11 lacks) -> int");
 }
 
 TEST(Call, NamesTheWrongArgument) {

@@ -6,10 +6,15 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAMathCompat.h>
+#include <c10/util/complex.h>
 #include <torch/extension.h>
 
 #include <ATen/cuda/Atomic.cuh>
+#include <ATen/cuda/NumericLimits.cuh>
+#include <ATen/cuda/PhiloxUtils.cuh>
+#include <ATen/cuda/detail/IndexUtils.cuh>
 #include <ATen/native/cuda/block_reduce.cuh>
+#include <THC/THCDeviceUtils.cuh>
 
 #define CHECK_INPUT(x)                                   \
   TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor"); \
@@ -39,6 +44,19 @@ __global__ void Mixed(at::PackedTensorAccessor32<scalar_t, 2, at::RestrictPtrTra
   at::opmath_type<scalar_t> v = x[threadIdx.x][0];
   y[threadIdx.x] = static_cast<scalar_t>(v) - y[threadIdx.x] / scalar_t(2.f);
   gpuAtomicAdd(&y[0], static_cast<scalar_t>(v));
+}
+
+template <typename T>
+__global__ void Atomics(at::cuda::detail::TensorInfo<T, int> x, at::PhiloxCudaState state) {
+  const int at = at::cuda::detail::IndexToOffset<T, int, -1>::get(threadIdx.x, x);
+  const T value = at::numeric_limits<T>::lower_bound();
+  gpuAtomicAdd(x.data + at, value);
+  gpuAtomicMul(x.data + at, value);
+  gpuAtomicMax(x.data + at, value);
+  gpuAtomicMin(x.data + at, at::_isnan(value) ? value : T(0));
+  const c10::complex<float> z = std::exp(c10::complex<float>(0.f, 1.f)) / 2.f;
+  const uint64_t seed = std::get<0>(at::cuda::philox::unpack(state));
+  if (at::exp(std::abs(z)) > static_cast<float>(seed)) gpuAtomicAddNoReturn(x.data, value);
 }
 
 __global__ void Halves(const __half* h, c10::Half* out, at::BFloat16* b) {
@@ -72,6 +90,12 @@ std::tuple<at::Tensor, at::Tensor> mixed(const at::Tensor& x, const c10::optiona
         <<<dim3(1), dim3(x.size(0))>>>(x.packed_accessor32<scalar_t, 2, at::RestrictPtrTraits>(),
                                        y.packed_accessor64<scalar_t, 1>());
   });
+  if (x.size(0) == 0) {
+    AT_DISPATCH_ALL_TYPES_AND3(
+        at::kHalf, at::kBFloat16, at::kBool, x.scalar_type(), "atomics", [&] {
+          Atomics<<<1, THCCeilDiv(64, 2)>>>(at::cuda::detail::getTensorInfo<scalar_t, int>(x), {});
+        });
+  }
   auto h = x.to(torch::kHalf);
   Halves<<<1, 1, 0, at::cuda::getDefaultCUDAStream()>>>(
       reinterpret_cast<const __half*>(h.data_ptr<at::Half>()), h.data_ptr<c10::Half>(),

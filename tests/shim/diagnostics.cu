@@ -16,4 +16,4 @@ T f10(T a) { return -a; }
 bool f11(T a, T b) { return (a == b).defined(); }
 void f12(T a) { std::cout << a; }                        // want: function "at::operator<<
 struct F13 : torch::autograd::Function<F13> {};          // want: namespace "torch::autograd" has no member
-T f14(T a) { return a.index({0}); }                      // want: class "at::Tensor" has no member "index"
+T f14(T a) { return a.index({0}); }

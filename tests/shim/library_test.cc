@@ -23,6 +23,14 @@ TORCH_LIBRARY(ours, m) {
 }
 TORCH_LIBRARY_IMPL(ours, CPU, m) { m.impl("lib_device", &OnCpu); }
 TORCH_LIBRARY_IMPL(ours, CUDA, m) { m.impl("ours::lib_device", TORCH_FN(OnGpu)); }
+TORCH_LIBRARY_IMPL(ours, Autograd, m) {
+  m.impl("lib_device", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_FRAGMENT(ours, m) {
+  m.set_python_module("ours.meta");
+  m.def("lib_tagged(Tensor x) -> Tensor", {at::Tag::pt2_compliant_tag});
+  m.impl("lib_tagged", c10::DispatchKey::CUDA, OnGpu);
+}
 TORCH_LIBRARY_FRAGMENT(ours, m) { m.impl("lib_keyed", torch::dispatch(c10::kCUDA, OnGpu)); }
 
 TEST(Library, TakesNamesAndDefaultsFromTheSchema) {
@@ -30,6 +38,7 @@ TEST(Library, TakesNamesAndDefaultsFromTheSchema) {
   auto run = [&](const char* f) { return fake::Run(cupel_candidate_call, f, {fake::Of(x)}); };
   EXPECT_EQ(run("lib_forward").result, "f32[2,3]") << run("lib_forward").message;
   EXPECT_EQ(run("lib_device").result, "f32[3,2]");
+  EXPECT_EQ(run("lib_tagged").result, "f32[3,2]");
   EXPECT_EQ(run("lib_keyed").result, "f32[3,2]");
   std::string all;
   cupel_candidate_describe(

@@ -27,6 +27,10 @@ struct Device final {
   bool has_index() const { return index_ != -1; }
   bool is_cuda() const { return type_ == DeviceType::CUDA; }
   bool is_cpu() const { return type_ == DeviceType::CPU; }
+  bool is_meta() const { return false; }
+  bool is_hip() const { return false; }
+  bool is_xpu() const { return false; }
+  bool is_mps() const { return false; }
 
  private:
   static Device Parse(const char* name);

@@ -13,7 +13,10 @@ enum class DeviceType : int8_t {
   XLA = 9,
   XPU = 12,
   MPS = 13,
-  Meta = 14
+  Meta = 14,
+  HPU = 15,
+  PrivateUse1 = 20,
+  COMPILE_TIME_MAX_DEVICE_TYPES = 21
 };
 
 constexpr DeviceType kCPU = DeviceType::CPU;

@@ -1,5 +1,6 @@
 // Element types with PyTorch's numbers and names. Every number of PyTorch has its name, so that
-// messages are correct; storage exists for those that kernels use. SPDX-License-Identifier: Apache-2.0
+// messages are correct; storage exists for those that kernels use.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/util/Exception.h"
@@ -10,19 +11,21 @@ struct Half;
 struct BFloat16;
 struct Float8_e5m2;
 struct Float8_e4m3fn;
+template <class T>
+struct complex;  // c10/util/complex.h
 
 // C++ type, enumerator, number
-#define CUPEL_FORALL_TYPES(_) \
-  _(uint8_t, Byte, 0)         \
-  _(int8_t, Char, 1)          \
-  _(int16_t, Short, 2)        \
-  _(int, Int, 3)              \
-  _(int64_t, Long, 4)         \
-  _(::c10::Half, Half, 5)     \
-  _(float, Float, 6)          \
-  _(double, Double, 7)        \
-  _(bool, Bool, 11)           \
-  _(::c10::BFloat16, BFloat16, 15) \
+#define CUPEL_FORALL_TYPES(_)            \
+  _(uint8_t, Byte, 0)                    \
+  _(int8_t, Char, 1)                     \
+  _(int16_t, Short, 2)                   \
+  _(int, Int, 3)                         \
+  _(int64_t, Long, 4)                    \
+  _(::c10::Half, Half, 5)                \
+  _(float, Float, 6)                     \
+  _(double, Double, 7)                   \
+  _(bool, Bool, 11)                      \
+  _(::c10::BFloat16, BFloat16, 15)       \
   _(::c10::Float8_e5m2, Float8_e5m2, 23) \
   _(::c10::Float8_e4m3fn, Float8_e4m3fn, 24)
 

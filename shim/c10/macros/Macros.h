@@ -24,6 +24,13 @@
 #define C10_NOINLINE __attribute__((noinline))
 #define C10_ALWAYS_INLINE inline __attribute__((__always_inline__))
 #define C10_FALLTHROUGH [[fallthrough]]
+#define C10_ALWAYS_INLINE_ATTRIBUTE __attribute__((__always_inline__))
+#define C10_ERASE C10_ALWAYS_INLINE C10_HIDDEN
+#define C10_MACRO_EXPAND(args) args
+#define C10_UID __COUNTER__
+#define C10_DISABLE_COPY_AND_ASSIGN(name) \
+  name(const name&) = delete;             \
+  name& operator=(const name&) = delete
 #define C10_STRINGIZE_IMPL(x) #x
 #define C10_STRINGIZE(x) C10_STRINGIZE_IMPL(x)
 #define C10_CONCATENATE_IMPL(a, b) a##b
@@ -46,7 +53,7 @@
 #define C10_MIN_BLOCKS_PER_SM(threads_per_block, blocks_per_sm)        \
   ((((threads_per_block) * (blocks_per_sm) <= CUDA_MAX_THREADS_PER_SM) \
         ? (blocks_per_sm)                                              \
-        : ((CUDA_MAX_THREADS_PER_SM + (threads_per_block)-1) / (threads_per_block))))
+        : ((CUDA_MAX_THREADS_PER_SM + (threads_per_block) - 1) / (threads_per_block))))
 constexpr uint32_t CUDA_MAX_THREADS_PER_SM = 2048;
 constexpr uint32_t CUDA_MAX_THREADS_PER_BLOCK = 1024;
 constexpr uint32_t CUDA_THREADS_PER_BLOCK_FALLBACK = 256;

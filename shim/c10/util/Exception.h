@@ -1,5 +1,6 @@
 // c10::Error and the checking macros. Messages are PyTorch's where it has a fixed text; the C++
-// stack that PyTorch appends is left out. SPDX-License-Identifier: Apache-2.0
+// stack that PyTorch appends is left out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/macros/Macros.h"
@@ -66,11 +67,11 @@ void Warn(const T&... values) {
 
 }  // namespace cupel::shim
 
-#define CUPEL_THROW_UNLESS(E, text, cond, ...)            \
-  do {                                                    \
-    if (__builtin_expect(static_cast<bool>(!(cond)), 0))  \
-      ::cupel::shim::ThrowJoined<E>(text, ##__VA_ARGS__); \
-  } while (false)
+// Needs no semicolon after it, as in PyTorch.
+#define CUPEL_THROW_UNLESS(E, text, cond, ...)           \
+  if (__builtin_expect(static_cast<bool>(!(cond)), 0)) { \
+    ::cupel::shim::ThrowJoined<E>(text, ##__VA_ARGS__);  \
+  }
 #define CUPEL_EXPECTED_TRUE(cond)                                                              \
   "Expected " cond                                                                             \
   " to be true, but got false.  (Could this error message be improved?  If so, please report " \
@@ -90,6 +91,9 @@ void Warn(const T&... values) {
 #define TORCH_CHECK_TYPE(cond, ...) TORCH_CHECK_WITH(TypeError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(cond, ...) \
   TORCH_CHECK_WITH(NotImplementedError, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_LINALG(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
+#define TORCH_CHECK_IF_NOT_ON_CUDA(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
+#define STD_TORCH_CHECK(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
 #define TORCH_CHECK_ARG(cond, argN, ...) \
   TORCH_CHECK(cond, "invalid argument ", argN, ": ", ##__VA_ARGS__)
 

@@ -1,0 +1,5 @@
+// See cupel/indexing.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ATen/ATen.h"

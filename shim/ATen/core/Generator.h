@@ -1,0 +1,5 @@
+// See ATen/cuda/CUDAGeneratorImpl.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ATen/cuda/CUDAGeneratorImpl.h"

@@ -1,0 +1,5 @@
+// See pybind11/pybind11.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "pybind11/pybind11.h"
