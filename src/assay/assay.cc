@@ -156,6 +156,11 @@ void AddExtensions(records::Verdict& verdict, const SettingResult& result) {
     for (const std::string& note : image->notes) add(verdict.notes, note);
   }
   for (const std::string& note : result.notes) add(verdict.notes, note);
+  if (result.plan && result.plan->prepared > 0) {
+    add(verdict.notes, fmt::format("{} steps of the program's construction are repeated before "
+                                   "every call, and are not part of estimates",
+                                   result.plan->prepared));
+  }
 }
 
 /// True if running further settings would only waste time: the code hangs or cannot be run at all.

@@ -35,8 +35,8 @@ class Calls:
             elif plan is None:
                 plan = again
             elif again != plan:
-                raise Refusal("impure", "call %d requests different work than earlier calls with the same arguments" %
-                              len(times))
+                raise Refusal("impure", "call %d requests different work than earlier calls with the same arguments: %s" %
+                              (len(times), difference(plan, again)))
             if len(times) >= fewest and time.monotonic() - started > seconds:
                 break
         times.sort()
@@ -113,12 +113,16 @@ class Calls:
                 listed.append(self.recording.storages.all[index])
             return storages[index]
 
-        steps = self.copies(nodes, number, listed)
-        steps += [renumbered(dict(node.fields, kind=node.kind), number) for node in needed]
+        before = len(needed) - len(nodes)
+        copies = self.copies(nodes, number, listed)
+        steps = [renumbered(dict(node.fields, kind=node.kind), number) for node in needed]
+        # What was prepared may read them, too.
+        steps = (copies + steps[:before] if before else []) + copies + steps[before:]
+        before += len(copies) if before else 0
         returned = [None if v is None else renumbered(v, number) for v in views]
         return {"storages": [s if isinstance(s, dict) else {"bytes": s.bytes, "argument": s.argument,
                                                              "kept": self.is_kept(s)} for s in listed],
-                "steps": steps, "prepared": len(needed) - len(nodes), "outputs": returned, "tuple": is_tuple}
+                "steps": steps, "prepared": before, "outputs": returned, "tuple": is_tuple}
 
     def copies(self, nodes: list[Node], number: Any, listed: list[Any]) -> list[dict[str, Any]]:
         """Copies of the module's own tensors that PyTorch's operators change, such as counters and running means:
@@ -145,6 +149,7 @@ class Calls:
             if not missing.intersection(s.index for s in node.writes):
                 continue
             chosen.append(node)
+            missing.difference_update(s.index for s in node.overwrites)
             missing.update(s.index for s in node.reads if self.is_kept(s))
         for node in chosen + nodes:
             if node.draws:
@@ -159,6 +164,22 @@ class Calls:
         what = "ModelNew's %s is made of random numbers and is no parameter of the task" % label if label else (
             "the result depends on random numbers (%s)" % node.fields.get("name", node.kind))
         raise Refusal("unsupported_operator", what, unsupported=True, line=node.fields.get("line"))
+
+
+def difference(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Where two plans differ first, for messages."""
+    def steps_of(plan: dict[str, Any]) -> list[str]:
+        return [step.get("name") or step["kind"] for step in plan["steps"]]
+    old, new = steps_of(before), steps_of(after)
+    for i in range(max(len(old), len(new))):
+        was = old[i] if i < len(old) else "nothing"
+        now = new[i] if i < len(new) else "nothing"
+        if was != now:
+            return "step %d, %s, became %s" % (i + 1, was, now)
+    for i, (was, now) in enumerate(zip(before["steps"], after["steps"], strict=True)):
+        if was != now:
+            return "details of step %d (%s)" % (i + 1, old[i])
+    return "the memory that it uses"
 
 
 def is_in_order(given: dict[str, Any]) -> bool:

@@ -17,7 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from calls import Calls
 from devices import Devices
-from extensions import TYPES, Ask, Extensions
+from extensions import TYPES, Ask, BuildError, Extensions
+from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
 from standins import install
@@ -32,7 +33,9 @@ class Program:
         self.devices = Devices(self.recording)
         self.models: dict[str, Bound] = {}
         self.devices.install()
-        install(self.recording, Extensions(self.recording, ask), request["device"])
+        files = MemoryFiles()
+        files.install()
+        install(self.recording, Extensions(self.recording, files, ask), request["device"])
         self.module = self.run(self.source, self.file, "answer")
 
     @contextlib.contextmanager
@@ -132,6 +135,8 @@ def explain(error: BaseException, file: str) -> dict[str, Any]:
     if isinstance(error, Refusal):
         where = "%s:%d" % (file, error.line) if error.line else ""
         return {"code": error.code, "message": error.message, "where": where, "unsupported": error.unsupported}
+    if isinstance(error, BuildError):
+        return dict(error.refusal, unsupported=False)
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == file:

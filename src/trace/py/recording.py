@@ -37,6 +37,7 @@ class Node:
         self.kind, self.fields, self.reads, self.writes = kind, fields, reads, writes
         self.depends = any(s.is_input or s.depends for s in reads)
         self.draws = False  # random numbers
+        self.overwrites: list[Storage] = []  # all of their bytes
         self.call = 0
 
 
@@ -147,11 +148,13 @@ class Recording(TorchDispatchMode):
             return
         node = self.node_of(func, values, results, fresh, written, is_random)
         node.draws = is_random
+        node.overwrites = [self.storage_of(t) for t in fresh]
         for tensor in written:
             self.storage_of(tensor).made = digest(made, self.storage_of(tensor).made)
             if schema.name in FILLS or is_random or schema.name == "aten::copy_":
                 if tensor.numel() * tensor.element_size() == self.storage_of(tensor).bytes:
                     self.storage_of(tensor).made = made
+                    node.overwrites.append(self.storage_of(tensor))
         self.append(node)
 
     def append(self, node: Node) -> None:
