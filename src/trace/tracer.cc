@@ -285,7 +285,8 @@ Result<record::Outcome> Tracer::Record(const std::string& function,
       {"arguments", signature.value("arguments", Json::array())},
       {"args", WriteArguments(call.args)},
       {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
-      {"seconds", kSeconds}};
+      {"seconds", kSeconds},
+      {"seed", impl_->random.Below(1u << 30)}};
   TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
   if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
     impl_->seen.push_back({request, storages, recording->plan});

@@ -2,6 +2,7 @@
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ class Calls:
     def __init__(self, program: Program, bound: Bound, request: dict[str, Any]) -> None:
         self.program, self.bound, self.request = program, bound, request
         self.recording = program.recording
+        self.chance = random.Random(request["seed"])
+        self.earlier: list[list[Any]] = []  # arguments of earlier calls
 
     def record(self) -> dict[str, Any]:
         """{"plan", "first" if the first call differs, "recordings", "host_us"}. Raises Refusal."""
@@ -50,9 +53,7 @@ class Calls:
         recording.call += 1
         begin = len(recording.nodes)
         given = request["arguments"]
-        self.tensors = 0
-        values = [self.value(v, given[i]["kind"] == "state" and i, given[i]["kind"] == "input")
-                  for i, v in enumerate(request["args"])]
+        values = self.arguments()
         inputs = [v for v, argument in zip(values, given, strict=True) if argument["kind"] == "input"]
         try:
             with self.program.recorded():
@@ -61,6 +62,17 @@ class Calls:
             self.program.check()
         outputs, is_tuple = self.outputs(result)
         return self.plan(recording.nodes[begin:], outputs, is_tuple)
+
+    def arguments(self) -> list[Any]:
+        """New tensors, or in some calls those of an earlier call: a program may remember addresses."""
+        if self.earlier and self.chance.randrange(3) == 0:
+            return self.chance.choice(self.earlier)
+        given = self.request["arguments"]
+        self.tensors = 0
+        values = [self.value(v, given[i]["kind"] == "state" and i, given[i]["kind"] == "input")
+                  for i, v in enumerate(self.request["args"])]
+        self.earlier.append(values)
+        return values
 
     def value(self, given: Any, state: Any, is_input: bool) -> Any:
         """An argument. The tensors are numbered in the order in which the engine gets them."""

@@ -68,6 +68,7 @@ class Recording(TorchDispatchMode):
         self.call, self.random = 0, digest("seed")
         self.device: str | None = None  # that the running function names
         self.depth = 0  # functions of PyTorch that are running
+        self.helpers = 0  # those of them that are written in Python: their own calls name no device
         self.is_paused = 0
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
         self.notes: list[str] = []  # what was assumed about the program
@@ -303,12 +304,12 @@ class Recording(TorchDispatchMode):
             if storage is not None and (storage.device == CUDA or tensor.dim() > 0):
                 devices.add(storage.device)
         devices.discard(ANY)
-        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.depth > 1:
+        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.helpers:
             raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
                                "and cpu!")
         if CUDA in devices:
             return CUDA
-        if not sources and self.depth > 0:
+        if not sources and self.helpers > 0:
             return ANY
         return HOST
 
