@@ -36,7 +36,7 @@ bool IsCandidateName(const fs::path& kernel) {
   return kernel.extension() == ".cu" || kernel.extension() == ".py";
 }
 
-Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
+Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common) {
   CandidateFile file;
   file.path = kernel;
@@ -74,10 +74,10 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   return file;
 }
 
-Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
+Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common,
                                     Compile& compile, Events& events) {
-  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, task, direction, common));
+  TRY_ASSIGN(CandidateFile file, ExtractCandidate(kernel, task, direction, common));
   compile.flags.insert(compile.flags.begin(), file.flags.begin(), file.flags.end());
   for (const std::string& note : file.notes) {
     events.Note(fmt::format("{}: {}", kernel.filename().string(), note));
@@ -99,12 +99,10 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
   return candidate;
 }
 
-Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const task::Task& task,
-                                        task::Direction direction, const Common& common,
-                                        Compile compile, Events& events) {
-  TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(kernel, &task, direction, common, compile, events));
-  return BuildCandidate(kernel, file, common, compile);
+Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const Common& common,
+                                        const Compile& compile) {
+  TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile));
+  return assay::BuildCandidate(kernel, options);
 }
 
 Result<ExtractReport> Extract(const ExtractOptions& options) {
@@ -118,7 +116,7 @@ Result<ExtractReport> Extract(const ExtractOptions& options) {
                 fmt::format("{} is not a Python file", options.answer.string()),
                 "give a Python answer with load_inline; its name must end in .py");
   }
-  TRY_ASSIGN(CandidateFile file, OpenCandidate(options.answer, task ? &*task : nullptr,
+  TRY_ASSIGN(CandidateFile file, ExtractCandidate(options.answer, task ? &*task : nullptr,
                                                task::Direction::kForward, options.common));
   TRY_ASSIGN(std::string source, os::ReadFile(file.path, 64u << 20));
   return ExtractReport{std::move(source), std::move(file.flags), std::move(file.notes)};

@@ -1,5 +1,5 @@
-// A candidate as the user names it: a .cu file, or a KernelBench answer in Python from which cupel
-// extracts one. Every use case that takes a kernel opens it here.
+// A candidate as the user names it: a .cu file, or a Python program. Programs are recorded as they
+// are. For use cases that need a .cu file, cupel extracts one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,32 +21,32 @@ namespace cupel::app {
 bool IsCandidateName(const std::filesystem::path& kernel);
 
 struct CandidateFile {
-  std::filesystem::path path;                 // the .cu to build
+  std::filesystem::path path;                 // the .cu file
   std::vector<std::string> flags;             // the answer's nvcc flags that are allowed
   std::vector<std::string> notes;             // what was assumed or ignored
   std::shared_ptr<const os::TempDir> folder;  // keeps an extracted file; null for a .cu file
 };
 
-/// `task` may be null: then the answer defines the order of the arguments. Errors: kUnsupported;
-/// the message says in one line what cupel could not follow.
-Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
+/// Extracts a .cu file from a Python program; a .cu file stays as it is. `task` may be null: then
+/// the answer defines the order of the arguments. Errors: kUnsupported; the message says in one line
+/// what cupel could not follow.
+Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common);
 
 /// The same for a build with `compile`. Adds the answer's flags to those of `compile`, and reports
 /// the notes.
-Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
-                                    task::Direction direction, const Common& common,
-                                    Compile& compile, Events& events);
+Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, const task::Task* task,
+                                       task::Direction direction, const Common& common,
+                                       Compile& compile, Events& events);
 
-/// Builds an opened candidate. `compile` must already have the answer's flags. Messages and records
+/// Builds an extracted candidate. `compile` must already have the answer's flags. Messages and records
 /// name `kernel`.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                         const CandidateFile& file, const Common& common,
                                         const Compile& compile);
-/// Opens and builds; thread-safe.
-Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const task::Task& task,
-                                        task::Direction direction, const Common& common,
-                                        Compile compile, Events& events);
+/// Builds a .cu file, or opens a Python program. Thread-safe.
+Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const Common& common,
+                                        const Compile& compile);
 
 struct ExtractReport {
   std::string source;              // the .cu file

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "app/signature.h"
 #include "base/parse_number.h"
 #include "device/device.h"
 #include "emu/exec/emulator.h"
@@ -16,6 +17,7 @@
 #include "oracle/operators.h"
 #include "os/folders.h"
 #include "task/reduced.h"
+#include "trace/python_pool.h"
 
 namespace cupel::app {
 namespace {
@@ -37,6 +39,19 @@ Result<std::shared_ptr<plan::OperatorRunner>> MakeOperators(const Common& common
   options.threads = common.threads;
   options.stop = common.stop;
   return oracle::MakeOperatorRunner(std::move(options));
+}
+
+Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
+                                                       const Compile& compile) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  trace::PoolOptions options;
+  options.zygote = data / "src" / "trace" / "py" / "zygote.py";
+  options.tracer = options.zygote.parent_path();
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.allow_weak_sandbox = compile.allow_weak_sandbox;
+  return std::make_shared<trace::PythonPool>(std::move(options));
 }
 
 Result<std::unique_ptr<engine::Engine>> MakeEngine(
@@ -147,6 +162,12 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
   parts.record.stop = parts.stop = common.stop;
   parts.record.operators = operators;
+  TRY_ASSIGN(parts.pythons, MakePythons(common, compile));
+  parts.signature = [signatures = std::make_shared<Signatures>(common)](
+                        const task::Task& task, task::Direction direction,
+                        const task::Setting& setting) {
+    return signatures->Of(task, direction, setting);
+  };
   parts.events = &events;
   session->assay_ = std::make_unique<assay::Assay>(parts);
   return session;

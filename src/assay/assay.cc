@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "assay/declared.h"
+#include "assay/loaded_images.h"
+#include "assay/open_recorder.h"
 #include "assay/provenance.h"
 #include "assay/setting_judge.h"
 #include "base/clock.h"
@@ -46,6 +48,8 @@ records::Verdict Begin(const Candidate& candidate, const Question& question,
     verdict.resources = image->resources;
     verdict.notes = image->notes;
     verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
+  } else if (const auto* program = std::get_if<PythonProgram>(&candidate.built)) {
+    verdict.source_hash = verdict.image_key = program->source_hash;
   } else {
     verdict.source_hash = std::get<build::BuildFailure>(candidate.built).source_hash;
   }
@@ -135,9 +139,28 @@ void AddFastMathNote(records::Verdict& verdict, const build::Image& image) {
   if (!note.empty()) reason->message += "\n" + note;
 }
 
-/// True for PTX that cupel does not support or that exceeds its limits: the candidate's fault.
-bool IsCandidates(const Error& error) {
-  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
+/// Adds what is known about a Python program's extensions after a call was recorded.
+void AddExtensions(records::Verdict& verdict, const SettingResult& result) {
+  const auto add = [](auto& list, const auto& item) {
+    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+  };
+  for (const auto& image : result.images) {
+    verdict.toolkit = image->toolkit;
+    verdict.flags = image->flags;
+    for (const build::KernelResources& kernel : image->resources) {
+      const auto is_same = [&](const auto& known) { return known.kernel == kernel.kernel; };
+      if (std::none_of(verdict.resources.begin(), verdict.resources.end(), is_same)) {
+        verdict.resources.push_back(kernel);
+      }
+    }
+    for (const std::string& note : image->notes) add(verdict.notes, note);
+  }
+  for (const std::string& note : result.notes) add(verdict.notes, note);
+  if (result.plan && result.plan->prepared > 0) {
+    add(verdict.notes, fmt::format("{} steps of the program's construction are repeated before "
+                                   "every call, and are not part of estimates",
+                                   result.plan->prepared));
+  }
 }
 
 /// True if running further settings would only waste time: the code hangs or cannot be run at all.
@@ -166,8 +189,14 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
 
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                  const build::Options& options) {
+  if (kernel.extension() == ".py") {
+    TRY_ASSIGN(const std::string source, os::ReadFile(kernel, build::kMaxSourceBytes));
+    return Candidate{kernel, PythonProgram{Sha256Hex(source)}, options, nullptr};
+  }
   TRY_ASSIGN(build::Outcome outcome, build::Build(kernel, options));
-  return Candidate{kernel, std::move(outcome), options, nullptr};
+  Candidate candidate{kernel, {}, options, nullptr};
+  std::visit([&](auto& built) { candidate.built = std::move(built); }, outcome);
+  return candidate;
 }
 
 Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
@@ -194,7 +223,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
               {failure->code, failure->message, failure->where});
     return finish();
   }
-  const auto& image = std::get<build::Image>(candidate.built);
+  const auto* image = std::get_if<build::Image>(&candidate.built);
 
   const std::vector<const task::Setting*> settings = Chosen(question);
   if (settings.empty()) {
@@ -203,7 +232,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
-  TRY_ASSIGN(auto claimed, ReadClaim(image, settings));
+  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path, verdict.source_hash, settings));
   if (auto* reason = std::get_if<records::Reason>(&claimed)) {
     AddReason(verdict, records::Decision::kRejected, std::move(*reason));
     return finish();
@@ -211,30 +240,23 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto& claim = std::get<Claim>(claimed);
   verdict.declared = claim.text;
 
-  auto program = parts_.engine->Load(image);
-  if (!program) {
-    if (!IsCandidates(program.error())) return tl::unexpected(program.error());
-    AddReason(verdict, records::Decision::kUnsupported,
-              {"unsupported_instruction", program.error().message, ""});
-    return finish();
-  }
-  record::Options record_options = parts_.record;
-  record_options.seed = Random(seed).Fork("addresses")();
-  auto recorder = record::Recorder::Start(image, parts_.engine->Device(), record_options);
+  LoadedImages loaded(*parts_.engine);
+  const uint64_t addresses = Random(seed).Fork("addresses")();
+  const Status is_loaded = image != nullptr ? loaded.Use(build::OneImage(*image)) : Status();
+  auto recorder = is_loaded ? OpenRecorder(candidate, question, parts_, addresses)
+                            : tl::unexpected(is_loaded.error());
   if (!recorder) {
-    if (!IsCandidates(recorder.error())) return tl::unexpected(recorder.error());
+    if (!IsUnsupportedCode(recorder.error())) return tl::unexpected(recorder.error());
     AddReason(verdict, records::Decision::kUnsupported,
               {"unsupported_instruction", recorder.error().message, ""});
     return finish();
   }
-
-  sandbox = recorder->sandbox();
-  std::optional<record::Recorder> spare;
-  const auto spare_recorder = [&]() -> Result<record::Recorder*> {
+  std::unique_ptr<record::CallRecorder> spare;
+  const auto spare_recorder = [&]() -> Result<record::CallRecorder*> {
     if (!spare) {
-      TRY_ASSIGN(spare, record::Recorder::Start(image, parts_.engine->Device(), record_options));
+      TRY_ASSIGN(spare, OpenRecorder(candidate, question, parts_, addresses));
     }
-    return &*spare;
+    return spare.get();
   };
   const int steps = question.trials + (question.shadows || question.integers ? 1 : 0) +
                     (question.distributions.empty() ? 0 : 1);
@@ -257,9 +279,9 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.question = &question;
     context.setting = setting;
     context.oracle = parts_.oracle;
-    context.recorder = &*recorder;
+    context.recorder = recorder->get();
     context.spare_recorder = spare_recorder;
-    context.program = program->get();
+    context.loaded = &loaded;
     context.may_scramble = &may_scramble;
     context.launched = &launched;
     context.operators = &operators;
@@ -270,9 +292,12 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
       parts_.Show({stage, done++, total, "trials"});
     };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
+    sandbox = (*recorder)->sandbox();
+    if (image == nullptr) AddExtensions(verdict, result);
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {
       judged.plan = std::move(result.plan);
+      judged.images = std::move(result.images);
       judged.planned_setting = setting->id;
     }
     ended = EndsJudging(result.report, question);
@@ -282,7 +307,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     verdict.settings.push_back(std::move(result.report));
   }
 
-  TRY_ASSIGN(auto rechecked, recorder->Recheck());
+  TRY_ASSIGN(auto rechecked, (*recorder)->Recheck());
   if (const auto* refusal = std::get_if<record::Refusal>(&rechecked)) {
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
@@ -290,7 +315,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   JudgeOperators(verdict, question, operators, !launched.empty());
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
-  AddFastMathNote(verdict, image);
+  if (image != nullptr) AddFastMathNote(verdict, *image);
   return finish();
 }
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/events.h"
@@ -21,6 +23,7 @@
 #include "plan/plan.h"
 #include "record/recorder.h"
 #include "task/task.h"
+#include "trace/python_pool.h"
 
 namespace cupel::assay {
 
@@ -50,6 +53,9 @@ struct Parts {
   engine::Engine* engine = nullptr;
   build::Options build;
   record::Options record;
+  /// For Python programs: the processes that run them, and what signature.py says about a setting.
+  std::shared_ptr<trace::PythonPool> pythons;
+  std::function<Result<Json>(const task::Task&, task::Direction, const task::Setting&)> signature;
   std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
   std::stop_token stop;                  // judging and timing then end with kCancelled
   Events* events = nullptr;              // null: progress is not reported
@@ -59,16 +65,21 @@ struct Parts {
   }
 };
 
+/// A Python program. It is recorded as a whole, and its extensions are compiled then.
+struct PythonProgram {
+  std::string source_hash;
+};
+
 /// A candidate and the result of its build.
 struct Candidate {
   std::filesystem::path path;  // as the user named it, for messages
-  build::Outcome built;
+  std::variant<build::Image, build::BuildFailure, PythonProgram> built;
   build::Options built_with;
   /// Keeps a generated source alive while it is judged; null if the source is a file of the user.
   std::shared_ptr<const os::TempDir> folder;
 };
 
-/// Thread-safe, so builds can run ahead of judging.
+/// A file *.py is not built. Thread-safe, so builds can run ahead of judging.
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                  const build::Options& options);
 
@@ -78,6 +89,7 @@ std::vector<const task::Setting*> Chosen(const Question& question);
 struct Judged {
   records::Verdict verdict;
   std::optional<plan::Plan> plan;  // of the first recorded setting
+  build::Images images;            // of the plan
   std::string planned_setting;     // Setting::id of that setting
 };
 

@@ -11,6 +11,7 @@
 #include "assay/baseline_sampler.h"
 #include "assay/contract.h"
 #include "assay/kernel_sampler.h"
+#include "assay/open_recorder.h"
 #include "assay/probe_sampler.h"
 #include "assay/roofline.h"
 #include "assay/trial.h"
@@ -115,12 +116,10 @@ class SettingBench {
   Status Prepare(const KernelToTime& kernel) {
     Show("recording " + kernel.name);
     Stopwatch watch(times_.stages.prepare);
-    TRY_ASSIGN(auto program, parts_.engine->Load(*kernel.image));
-    record::Options record_options = parts_.record;
-    record_options.seed = Random(seed_).Fork("addresses of " + kernel.name)();
-    TRY_ASSIGN(auto recorder,
-               record::Recorder::Start(*kernel.image, parts_.engine->Device(), record_options));
-    Prepared prepared{kernel.name, std::move(program), {}};
+    TRY_ASSIGN(const auto recorder,
+               OpenRecorder(*kernel.candidate, question_, parts_,
+                            Random(seed_).Fork("addresses of " + kernel.name)()));
+    Prepared prepared{kernel.name, nullptr, {}};
     const std::string first_key = RecordingKey(cases_.front().args);
     const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
       return RecordingKey(wanted.args) == first_key;
@@ -128,12 +127,17 @@ class SettingBench {
     for (const task::Case& wanted : cases_) {
       if (alike && !prepared.plans.empty()) break;
       TRY_ASSIGN(auto outcome,
-                 recorder.Record(std::string(task::Name(question_.direction)), wanted.args));
+                 recorder->Record(std::string(task::Name(question_.direction)), wanted.args,
+                                  setting_));
       if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
         AddRefused(kernel.name, {refusal->code, refusal->message, refusal->where});
         return {};
       }
-      prepared.plans.push_back(std::move(std::get<record::Recording>(outcome).plan));
+      auto& recording = std::get<record::Recording>(outcome);
+      if (prepared.plans.empty()) {
+        TRY_ASSIGN(prepared.program, parts_.engine->Load(recording.images));
+      }
+      prepared.plans.push_back(std::move(recording.plan));
     }
     kernels_.push_back(std::make_unique<Prepared>(std::move(prepared)));
     return {};

@@ -29,7 +29,7 @@ struct BenchOptions {
 
 struct KernelToTime {
   std::string name;
-  const build::Image* image = nullptr;  // borrowed
+  const Candidate* candidate = nullptr;  // was accepted; borrowed
 };
 
 /// An Error means that cupel could not work; faults of a kernel are in its Timing.

@@ -44,8 +44,9 @@ bool IsWord(std::string_view text) {
 /// The text after the mark, if `line` is a declaration.
 std::optional<std::string_view> AfterMark(std::string_view line) {
   line = Trim(line);
-  if (!line.starts_with("//")) return std::nullopt;
-  line = Trim(line.substr(2));
+  const size_t comment = line.starts_with("//") ? 2 : line.starts_with("#") ? 1 : 0;
+  if (comment == 0) return std::nullopt;
+  line = Trim(line.substr(comment));
   if (!line.starts_with(kMark)) return std::nullopt;
   return line.substr(kMark.size());
 }
@@ -167,15 +168,16 @@ std::vector<std::string> Declaration::Names() const {
 }
 
 Result<std::variant<Claim, records::Reason>> ReadClaim(
-    const build::Image& image, const std::vector<const task::Setting*>& settings) {
+    const std::filesystem::path& path, const std::string& source_hash,
+    const std::vector<const task::Setting*>& settings) {
   using Answer = std::variant<Claim, records::Reason>;
-  TRY_ASSIGN(const std::string source, os::ReadFile(image.source, kMostSource));
-  if (Sha256Hex(source) != image.source_hash) {
+  TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostSource));
+  if (Sha256Hex(source) != source_hash) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has changed since it was built", image.source.string()),
+                fmt::format("{} has changed since it was built", path.string()),
                 "run the command again, and do not change the file while it runs");
   }
-  const std::string file = image.source.filename().string();
+  const std::string file = path.filename().string();
   auto parsed = Declaration::Parse(source, file);
   if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
   const auto& declaration = std::get<Declaration>(parsed);

@@ -53,6 +53,7 @@ struct Claim {
 /// Returns a reason if the declaration is malformed, uses a name that no setting has, or leaves
 /// nothing to judge. Returns an Error if the source has changed since it was built.
 Result<std::variant<Claim, records::Reason>> ReadClaim(
-    const build::Image& image, const std::vector<const task::Setting*>& settings);
+    const std::filesystem::path& file, const std::string& source_hash,
+    const std::vector<const task::Setting*>& settings);
 
 }  // namespace cupel::assay

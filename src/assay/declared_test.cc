@@ -103,7 +103,7 @@ class ClaimTest : public ::testing::Test {
     std::ofstream(image.source) << source;
     std::vector<const task::Setting*> asked;
     for (const task::Setting& setting : settings_) asked.push_back(&setting);
-    auto claim = ReadClaim(image, asked);
+    auto claim = ReadClaim(image.source, image.source_hash, asked);
     EXPECT_TRUE(claim);
     return std::move(*claim);
   }
@@ -137,7 +137,7 @@ TEST_F(ClaimTest, ChangedSourceIsAnError) {
   image.source = folder_->path() / "k.cu";
   image.source_hash = Sha256Hex("// the source that was built\n");
   std::ofstream(image.source) << "// cupel:supports rows=64\n";
-  EXPECT_FALSE(ReadClaim(image, {&settings_[0]}));
+  EXPECT_FALSE(ReadClaim(image.source, image.source_hash, {&settings_[0]}));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ Result<std::optional<engine::Run>> Execute(const SettingContext& context, const 
   options.counters = false;
   const Stopwatch watch(seconds);
   options.cancelled = EndAfter(kDeadline, context.stop);
-  auto run = context.program->Execute(plan, arguments, options);
+  auto run = context.loaded->program().Execute(plan, arguments, options);
   if (run) return std::optional(std::move(*run));
   if (IsOurs(run.error(), context.stop)) return tl::unexpected(run.error());
   return std::optional<engine::Run>();
@@ -134,7 +134,7 @@ std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& 
 
 Result<bool> IsStateless(const SettingContext& context, const plan::Plan& plan,
                          const task::Case& last, records::SettingReport& report) {
-  auto* const keeper = dynamic_cast<engine::StateKeeper*>(context.program);
+  auto* const keeper = dynamic_cast<engine::StateKeeper*>(&context.loaded->program());
   if (keeper == nullptr || !CanRemember(report, plan, *keeper)) return true;
   Random random = Random(context.seed).Fork(fmt::format("{}/changes", context.setting->id));
   const auto bytes = ManyChanged(last.args, random);

@@ -70,7 +70,7 @@ class DeviceState : public ::testing::Test {
     output.error_scale = 1e-6;
     setting_.id = "single-0";
     context_.setting = &setting_;
-    context_.program = &program_;
+    context_.loaded = &loaded_;
     records::Finding finding;
     finding.code = "device_state";
     finding.where = "kept";
@@ -86,6 +86,7 @@ class DeviceState : public ::testing::Test {
   task::Setting setting_;
   SettingContext context_;
   Memory program_;
+  LoadedImages loaded_{program_};
   records::SettingReport report_;
 };
 

@@ -86,7 +86,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
     options.argument_types.push_back(tensor->dtype);
   }
   const auto start = std::chrono::steady_clock::now();
-  auto run = context_.program->Execute(plan, storages, options);
+  auto run = context_.loaded->program().Execute(plan, storages, options);
   report_.seconds.engine += SecondsSince(start);
   if (run && run->unsupported.empty()) return std::optional(std::move(*run));
   if (!run && IsOurs(run.error(), context_.stop)) return tl::unexpected(run.error());

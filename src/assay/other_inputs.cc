@@ -171,12 +171,12 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
   const std::string key = RecordingKey(wanted.args);
   if (key != key_) {
     Stopwatch watch(report_.seconds.record);
-    record::Recorder* recorder = context_.recorder;
+    record::CallRecorder* recorder = context_.recorder;
     if (!judged) {
       TRY_ASSIGN(recorder, context_.spare_recorder());
     }
     const std::string function(task::Name(context_.question->direction));
-    TRY_ASSIGN(record::Outcome outcome, recorder->Record(function, wanted.args));
+    TRY_ASSIGN(record::Outcome outcome, recorder->Record(function, wanted.args, *setting_));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
       Attempt attempt;
       if (refusal->unsupported) attempt.not_executed = "unsupported: " + refusal->message;
@@ -184,7 +184,9 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
                          std::move(refusal->where)};
       return std::optional(std::move(attempt));
     }
-    plan_ = std::move(std::get<record::Recording>(outcome).plan);
+    auto& recording = std::get<record::Recording>(outcome);
+    TRY(context_.loaded->Use(recording.images));
+    plan_ = std::move(recording.plan);
     context_.NoteWork(*plan_);
     key_ = key;
   }
@@ -219,7 +221,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
     };
     SampledRunner of_twin;
     SampledRunner& sampler = setting_ == context_.setting ? *sampler_ : of_twin;
-    auto executed = sampler.Execute(*context_.program, *plan_, task::StoragesOf(wanted.args),
+    auto executed = sampler.Execute(context_.loaded->program(), *plan_, task::StoragesOf(wanted.args),
                                     options, is_right);
     if (!executed) {
       const Error& error = executed.error();

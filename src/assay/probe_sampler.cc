@@ -2,6 +2,7 @@
 #include "assay/probe_sampler.h"
 
 #include <cstring>
+#include <utility>
 
 namespace cupel::assay {
 
@@ -10,7 +11,7 @@ Result<Probe> LoadProbe(engine::Engine& engine) {
   build::Image image;
   image.ptx = kernels.probe_ptx;
   Probe probe;
-  TRY_ASSIGN(probe.program, engine.Load(image));
+  TRY_ASSIGN(probe.program, engine.Load(build::OneImage(std::move(image))));
   plan::Buffer out;
   out.bytes = uint64_t{8} * kernels.probe_grid * kernels.probe_block;
   probe.plan.buffers = {out};

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "judge/compare.h"
 #include "judge/controls.h"
+#include "plan/twice.h"
 
 namespace cupel::assay {
 namespace {
@@ -67,6 +68,8 @@ class SettingRun {
       if (!passed) return {};
       ++result_.report.established.tolerance_inputs;
       if (trial + 1 < trials_) continue;
+      TRY_ASSIGN(const bool repeatable, TrySecondCall(wanted));
+      if (!repeatable) return {};
       TRY_ASSIGN(const bool stateless, IsStateless(context_, *plan_, wanted, result_.report));
       if (!stateless) return {};
       TRY_ASSIGN(const bool equivalent, CheckBeyondTolerance(wanted));
@@ -95,8 +98,8 @@ class SettingRun {
   }
 
   /// Records if necessary and checks what the plan returns. False if the setting failed.
-  Result<bool> RecordAndCheck(const task::Case& wanted) {
-    TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
+  Result<bool> RecordAndCheck(const task::Case& wanted, const task::Setting& setting) {
+    TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted, setting));
     if (!recorded) return false;
     auto broken = ContractProblem(*plan_, wanted);
     if (!broken) return true;
@@ -118,7 +121,7 @@ class SettingRun {
       return AllRight(CompareAll(sampled, wanted));
     };
     Stopwatch watch(result_.report.seconds.engine);
-    auto run = sampler_.Execute(*context_.program, plan, storages, options, is_right);
+    auto run = sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
     if (!run) {
       TRY(CannotExecute(run.error()));
       return std::optional<engine::Run>();
@@ -152,10 +155,32 @@ class SettingRun {
     return false;
   }
 
+  /// A program may use what its construction made only if its calls leave it as it is: the second
+  /// call in a row must be right, too. `wanted` passed.
+  Result<bool> TrySecondCall(const task::Case& wanted) {
+    if (plan_->prepared == 0) return true;
+    engine::RunOptions options;
+    options.seed = Random(context_.seed).Fork(fmt::format("{}/second", context_.setting->id))();
+    options.counters = false;
+    TRY_ASSIGN(std::optional<engine::Run> run,
+               Execute(plan::TwiceCalled(*plan_), wanted, options));
+    if (!run) return false;
+    if (run->completed && !HasError(run->findings) && AllRight(CompareAll(*run, wanted))) {
+      return true;
+    }
+    Merge(std::move(run->findings), result_.report.findings);
+    result_.report.problems.push_back(
+        {"impure",
+         "the second call's result is wrong: calls change what the program's construction made",
+         result_.report.id});
+    result_.report.status = records::SettingStatus::kFailed;
+    return false;
+  }
+
   /// False if the setting is decided: refused, unsupported or failed.
   Result<bool> RunTrial(const task::Case& wanted, int trial) {
     result_.torch_version = wanted.torch_version;
-    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted, *context_.setting));
     if (!recorded) return false;
 
     engine::RunOptions options;
@@ -215,7 +240,7 @@ class SettingRun {
     if (!twin) return true;
     TRY_ASSIGN(auto wanted, CaseOf(*twin, oracle::Distribution::kUsual));
     if (!wanted) return true;
-    TRY_ASSIGN(const bool recorded, RecordQuietly(*wanted));
+    TRY_ASSIGN(const bool recorded, RecordQuietly(*wanted, *twin));
     if (!recorded) return true;
     TRY_ASSIGN(const auto run, equivalence.RunTwin(*plan_, *wanted));
     if (!run || Equivalence::Excess(run->counters, *wanted) > 1) return true;
@@ -239,7 +264,7 @@ class SettingRun {
                 ? "the task's domain excludes them"
                 : "the task is not exact on small integers";
       } else {
-        TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted));
+        TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted, setting));
         if (!recorded) return false;
         TRY_ASSIGN(const bool equal, equivalence.TryIntegers(*plan_, *wanted));
         if (!equal) return false;
@@ -247,7 +272,7 @@ class SettingRun {
     }
     TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kTiny));
     if (!wanted) return true;
-    TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted, setting));
     if (!recorded) return false;
     return equivalence.TryTiny(*plan_, *wanted);
   }
@@ -272,18 +297,18 @@ class SettingRun {
     if (context_.question->distributions.empty() || !context_.setting->derived.empty()) return true;
     context_.begin_trial(fmt::format("{} on other inputs", context_.setting->id));
     // The recording of a twin may have replaced the setting's own.
-    TRY_ASSIGN(const bool recorded, RecordAndCheck(last));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(last, *context_.setting));
     if (!recorded) return false;
     return OtherInputTrials(context_, result_.report, sampler_).Run(*plan_, last);
   }
 
   /// Like RecordAndCheck, but a refusal does not change the report.
-  Result<bool> RecordQuietly(const task::Case& wanted) {
+  Result<bool> RecordQuietly(const task::Case& wanted, const task::Setting& setting) {
     records::SettingReport& report = result_.report;
     const size_t problems = report.problems.size(), trials = report.trials.size();
     const records::SettingStatus status = report.status;
     const bool unsupported = report.unsupported;
-    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted, setting));
     if (recorded) return true;
     report.problems.resize(problems);
     report.trials.resize(trials);
@@ -307,12 +332,13 @@ class SettingRun {
     return false;
   }
 
-  Result<bool> RecordIfNeeded(const task::Case& wanted) {
+  Result<bool> RecordIfNeeded(const task::Case& wanted, const task::Setting& setting) {
     std::string key = RecordingKey(wanted.args);
     if (plan_ && key == key_) return true;
     Stopwatch watch(result_.report.seconds.record);
     const std::string function(task::Name(context_.question->direction));
-    TRY_ASSIGN(record::Outcome outcome, context_.recorder->Record(function, wanted.args));
+    TRY_ASSIGN(record::Outcome outcome, 
+               context_.recorder->Record(function, wanted.args, setting));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
       result_.report.problems.push_back(
           {std::move(refusal->code), std::move(refusal->message), std::move(refusal->where)});
@@ -321,13 +347,24 @@ class SettingRun {
       return false;
     }
     auto& recording = std::get<record::Recording>(outcome);
+    if (const Status loaded = context_.loaded->Use(recording.images); !loaded) {
+      if (!IsUnsupportedCode(loaded.error())) return tl::unexpected(loaded.error());
+      result_.report.problems.push_back({"unsupported_instruction", loaded.error().message, ""});
+      result_.report.unsupported = true;
+      result_.report.status = records::SettingStatus::kFailed;
+      return false;
+    }
     if (!result_.plan)
       result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     key_ = std::move(key);
     context_.NoteWork(*plan_);
-    if (!result_.plan) result_.plan = plan_;
+    if (!result_.plan) {
+      result_.plan = plan_;
+      result_.images = std::move(recording.images);
+      result_.notes = std::move(recording.notes);
+    }
     return true;
   }
 

@@ -7,8 +7,11 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "assay/assay.h"
+#include "assay/loaded_images.h"
+#include "record/call_recorder.h"
 
 namespace cupel::assay {
 
@@ -17,11 +20,11 @@ struct SettingContext {
   const Question* question = nullptr;
   const task::Setting* setting = nullptr;
   oracle::Oracle* oracle = nullptr;
-  record::Recorder* recorder = nullptr;
+  record::CallRecorder* recorder = nullptr;
   /// A second recorder, for calls that the candidate may refuse. A refusal makes a recorder forget
   /// earlier calls, which it needs to check that recordings agree.
-  std::function<Result<record::Recorder*>()> spare_recorder;
-  engine::Program* program = nullptr;
+  std::function<Result<record::CallRecorder*>()> spare_recorder;
+  LoadedImages* loaded = nullptr;  // has those of the last recording
   /// Whether to try random numbers in the kernels' own variables. Correct barriers may then wait
   /// forever, which costs a GPU its whole deadline once.
   bool* may_scramble = nullptr;
@@ -38,6 +41,8 @@ struct SettingContext {
 struct SettingResult {
   records::SettingReport report;
   std::optional<plan::Plan> plan;
+  build::Images images;            // of the plan
+  std::vector<std::string> notes;  // of the recording
   std::string torch_version;
 };
 

@@ -57,16 +57,15 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
   JobResult result;
   result.lane = lane.name;
   TRY_ASSIGN(result.judged, lane.assay->Judge(candidate, job.question));
-  const auto* image = std::get_if<build::Image>(&candidate.built);
   for (const task::Setting* setting : Chosen(job.question)) {
-    if (image == nullptr || lane.bench == nullptr) break;
+    if (lane.bench == nullptr) break;
     if (!setting->derived.empty()) continue;  // the task does not list these sizes
     const auto& reports = result.judged.verdict.settings;
     const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
       return report.id == setting->id && report.passed();
     });
     if (!right || !result.judged.verdict.accepted()) continue;
-    const KernelToTime kernel{job.kernel.filename().string(), image};
+    const KernelToTime kernel{job.kernel.filename().string(), &candidate};
     TRY_ASSIGN(records::SettingTimes times, TimeSetting(*lane.parts, job.question, *setting,
                                                         std::span(&kernel, 1), *lane.bench));
     result.times.push_back(std::move(times));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "os/temp_dir.h"
@@ -48,6 +49,11 @@ struct Image {
   /// Without a cache: the folder of the files, deleted with the last copy of the image.
   std::shared_ptr<const os::TempDir> folder;
 };
+
+/// The code of one candidate: a .cu file has one image, a Python program one for each extension.
+using Images = std::vector<std::shared_ptr<const Image>>;
+
+inline Images OneImage(Image image) { return {std::make_shared<const Image>(std::move(image))}; }
 
 /// The candidate does not compile: data, not an Error.
 struct BuildFailure {

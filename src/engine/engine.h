@@ -50,7 +50,7 @@ struct RunOptions {
   std::function<bool()> cancelled;
 };
 
-/// A loaded image. Thread-compatible: one Execute at a time.
+/// Loaded images. Thread-compatible: one Execute at a time.
 class Program {
  public:
   virtual ~Program() = default;
@@ -67,8 +67,9 @@ class Engine {
   virtual ~Engine() = default;
   virtual std::string Name() const = 0;  // "emu"
   virtual const device::Description& Device() const = 0;
-  /// Prepares an image. Unsupported constructs may be reported here or by Execute.
-  virtual Result<std::unique_ptr<Program>> Load(const build::Image& image) = 0;
+  /// Prepares the images of a candidate. Its plans' launches and variables have indices into them.
+  /// Unsupported constructs may be reported here or by Execute.
+  virtual Result<std::unique_ptr<Program>> Load(const build::Images& images) = 0;
 
   /// While the returned object lives, no other process of cupel uses the same device. Null if the
   /// engine has no device to share. Fails with kTimeout.

@@ -72,7 +72,7 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
     const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
-    TRY_ASSIGN(const std::string measured, Profile(built, judged));
+    TRY_ASSIGN(const std::string measured, Profile(judged));
     detail["feedback"] = FeedbackPage({.verdict = verdict,
                                        .device = options_.device,
                                        .source = source,
@@ -87,11 +87,9 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   return archive::Stage{id, "judge", accepted, DumpJson(detail), seconds};
 }
 
-Result<std::string> Evaluator::Profile(const assay::Candidate& built,
-                                       const assay::Judged& judged) const {
-  const auto* image = std::get_if<build::Image>(&built.built);
-  if (!options_.profile || image == nullptr || !judged.plan) return std::string();
-  return options_.profile(*image, *judged.plan, judged.planned_setting);
+Result<std::string> Evaluator::Profile(const assay::Judged& judged) const {
+  if (!options_.profile || !judged.plan) return std::string();
+  return options_.profile(judged);
 }
 
 Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
@@ -144,8 +142,7 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
   if (!champion_) {
     TRY_ASSIGN(champion_, parts_.assay.Build(SourcePath(best->id)));
   }
-  const auto* image = std::get_if<build::Image>(&champion_->built);
-  if (image == nullptr) {
+  if (std::holds_alternative<build::BuildFailure>(champion_->built)) {
     return Fail(
         ErrorCode::kEnvironment,
         fmt::format("the best kernel, {}, no longer compiles", SourcePath(best->id).string()),
@@ -153,7 +150,7 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
   }
   TRY_ASSIGN(const archive::Counts counts, parts_.archive.Count());
   return std::optional<Champion>(
-      Champion{image, *best->objective, static_cast<int>(counts.accepted)});
+      Champion{&*champion_, *best->objective, static_cast<int>(counts.accepted)});
 }
 
 /// Objectives are compared on the single settings, which the paper times.

@@ -40,11 +40,9 @@ struct EvaluatorOptions {
   std::filesystem::path source_folder;
   /// Linter remarks on an accepted kernel, as lines. If empty, no linter runs.
   std::function<std::string(const std::filesystem::path&)> remarks = {};
-  /// The GPU profile of an accepted kernel, as a page; `plan` is the plan of `setting`. If empty,
-  /// the page shows the judge's counts instead. Errors: kCancelled.
-  std::function<Result<std::string>(const build::Image&, const plan::Plan&,
-                                    const std::string& setting)>
-      profile = {};
+  /// The GPU profile of an accepted kernel, as a page. If empty, the page shows the judge's counts
+  /// instead. `judged` has a plan. Errors: kCancelled.
+  std::function<Result<std::string>(const assay::Judged& judged)> profile = {};
 };
 
 /// Borrowed.
@@ -81,7 +79,7 @@ class Evaluator {
  private:
   Result<archive::Stage> StageOf(int64_t id, const assay::Candidate& built,
                                  const assay::Judged& judged, double seconds) const;
-  Result<std::string> Profile(const assay::Candidate& built, const assay::Judged& judged) const;
+  Result<std::string> Profile(const assay::Judged& judged) const;
   Status EvaluateOne(int64_t id, const assay::Candidate& built);
   Result<assay::Judged> Judge(int64_t id, const assay::Candidate& built,
                               std::optional<Standing>* standing);

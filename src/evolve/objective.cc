@@ -62,11 +62,12 @@ class Measured final : public Objective {
   Result<std::optional<Standing>> Measure(const assay::Candidate& candidate,
                                           const records::Verdict&, const assay::Question& question,
                                           const std::optional<Champion>& champion) override {
-    const auto* image = std::get_if<build::Image>(&candidate.built);
-    if (image == nullptr) return std::optional<Standing>();
+    if (std::holds_alternative<build::BuildFailure>(candidate.built)) {
+      return std::optional<Standing>();
+    }
     std::vector<assay::KernelToTime> kernels;
-    if (champion) kernels.push_back({kChampion, champion->image});
-    kernels.push_back({kCandidate, image});
+    if (champion) kernels.push_back({kChampion, champion->candidate});
+    kernels.push_back({kCandidate, &candidate});
     Standing standing;
     Tally tally;
     const auto settings = assay::Chosen(question);

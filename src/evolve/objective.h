@@ -21,7 +21,7 @@ std::optional<Aim> AimNamed(std::string_view name);
 
 /// The candidate that a new one must beat.
 struct Champion {
-  const build::Image* image = nullptr;
+  const assay::Candidate* candidate = nullptr;
   double value = 0;
   /// The number of this comparison with a champion within the run, from 1.
   int comparison = 1;

@@ -27,9 +27,9 @@ class GpuEngine : public engine::Engine {
   std::string Name() const override { return "gpu"; }
   const device::Description& Device() const override { return device_; }
 
-  Result<std::unique_ptr<engine::Program>> Load(const build::Image& image) override {
-    TRY_ASSIGN(std::vector<std::string> variables, VariablesOf(image.ptx));
-    auto program = std::make_unique<RemoteProgram>(checker_, timer_, lock_, image,
+  Result<std::unique_ptr<engine::Program>> Load(const build::Images& images) override {
+    TRY_ASSIGN(auto variables, VariablesOf(images));
+    auto program = std::make_unique<RemoteProgram>(checker_, timer_, lock_, images,
                                                    std::move(variables), ++programs_);
     TRY(program->Load());
     return program;

@@ -21,7 +21,7 @@ class EngineTest : public ::testing::Test {
   }
 
   std::unique_ptr<engine::Program> Load() {
-    auto program = engine_->Load(image_);
+    auto program = engine_->Load(build::OneImage(image_));
     EXPECT_TRUE(program.has_value()) << (program ? "" : program.error().message);
     return program ? std::move(*program) : nullptr;
   }
@@ -72,7 +72,7 @@ TEST_F(EngineTest, RecoversAfterFaults) {
 TEST_F(EngineTest, WorkerSurvivesAnInvalidImage) {
   const auto good = Load();
   image_.ptx = "nonsense";
-  EXPECT_FALSE(engine_->Load(image_).has_value());
+  EXPECT_FALSE(engine_->Load(build::OneImage(image_)).has_value());
   ExpectRight(Execute(*good, Launching("add_one")));
 }
 

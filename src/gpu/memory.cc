@@ -41,7 +41,8 @@ uint64_t PlanMemory::BytesFor(const plan::Plan& plan) const {
   return total;
 }
 
-Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base) {
+Status PlanMemory::PlaceBuffers(const plan::Plan& plan, std::span<const Module> modules,
+                                CuPointer base) {
   places_.assign(plan.buffers.size(), {});
   kinds_.clear();
   for (const plan::Buffer& buffer : plan.buffers) kinds_.push_back(buffer.kind);
@@ -61,9 +62,11 @@ Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPoint
       next += Aligned(buffer.bytes) + kRedBytes;
       if (spread_) next += DrawGap(random, kMostGap);
     } else {
+      const auto image = static_cast<size_t>(buffer.image);
       size_t bytes = 0;
-      if (device_.driver().module_global(&place.address, &bytes, module, buffer.symbol.c_str()) !=
-              0 ||
+      if (image >= modules.size() ||
+          device_.driver().module_global(&place.address, &bytes, modules[image].get(),
+                                         buffer.symbol.c_str()) != 0 ||
           bytes != buffer.bytes) {
         return Fail(ErrorCode::kInternal,
                     fmt::format("the plan's variable {} is not in the image", buffer.symbol));
@@ -74,11 +77,11 @@ Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPoint
 }
 
 Status PlanMemory::Bind(const plan::Plan& plan,
-                        std::span<const std::span<const std::byte>> arguments, CuModule module,
-                        int poison, CuPointer base) {
+                        std::span<const std::span<const std::byte>> arguments,
+                        std::span<const Module> modules, int poison, CuPointer base) {
   const Driver& driver = device_.driver();
   const CuStream stream = device_.stream();
-  TRY(PlaceBuffers(plan, module, base));
+  TRY(PlaceBuffers(plan, modules, base));
   // First fill everything with the red zone's word, then the buffers with their contents.
   TRY(driver.Check(driver.fill_32(base, kRedWord, BytesFor(plan) / 4, stream), "filling memory"));
   TRY(Poison(poison));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/module.h"
 #include "plan/plan.h"
 
 namespace cupel::gpu {
@@ -35,13 +36,13 @@ class PlanMemory {
 
   /// Device memory that the plan's buffers take, including red zones and gaps.
   uint64_t BytesFor(const plan::Plan& plan) const;
-  /// Places the plan's buffers in the BytesFor(plan) bytes at `base` (a multiple of 512), or in
-  /// `module` if they are its variables. Fills arguments with their storages, and temporaries and
-  /// workspaces with poison. An Error means that plan, arguments and module do not match.
+  /// Places the plan's buffers in the BytesFor(plan) bytes at `base` (a multiple of 512). Variables
+  /// are in the modules of their images. Fills arguments with their storages, and temporaries and
+  /// workspaces with poison. An Error means that plan, arguments and modules do not match.
   Status Bind(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
-              CuModule module, int poison, CuPointer base);
+              std::span<const Module> modules, int poison, CuPointer base);
   /// Only the first step of Bind, for a base that already contains arguments of the same layout.
-  Status PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base);
+  Status PlaceBuffers(const plan::Plan& plan, std::span<const Module> modules, CuPointer base);
   /// Enqueues fills of temporaries and workspaces with poison.
   Status Poison(int poison) const;
 

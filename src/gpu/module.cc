@@ -53,21 +53,26 @@ CuFunction Module::Find(const std::string& name) const {
                                                                                   : nullptr;
 }
 
-Result<ModuleVariables> ModuleVariables::Save(const Device& device, const Module& module,
-                                              std::span<const std::string> names) {
+Result<ModuleVariables> ModuleVariables::Save(const Device& device, std::span<const Module> modules,
+                                              std::span<const std::vector<std::string>> names) {
   const Driver& driver = device.driver();
   std::vector<Variable> variables;
   uint64_t total = 0;
-  for (const std::string& name : names) {
-    Variable variable;
-    variable.name = name;
-    size_t bytes = 0;
-    if (driver.module_global(&variable.address, &bytes, module.get(), name.c_str()) != 0) continue;
-    if (bytes == 0) continue;
-    variable.bytes = bytes;
-    variable.at = total;
-    total += (bytes + 511) / 512 * 512;
-    variables.push_back(variable);
+  for (size_t i = 0; i < modules.size() && i < names.size(); ++i) {
+    for (const std::string& name : names[i]) {
+      Variable variable;
+      variable.module = static_cast<int>(i);
+      variable.name = name;
+      size_t bytes = 0;
+      if (driver.module_global(&variable.address, &bytes, modules[i].get(), name.c_str()) != 0 ||
+          bytes == 0) {
+        continue;
+      }
+      variable.bytes = bytes;
+      variable.at = total;
+      total += (bytes + 511) / 512 * 512;
+      variables.push_back(variable);
+    }
   }
   TRY_ASSIGN(Block copy, Block::Allocate(device, total));
   ModuleVariables saved(device, std::move(copy));
@@ -114,11 +119,11 @@ Result<bool> ModuleVariables::IsChanged(const Variable& variable) const {
   return false;
 }
 
-Result<std::vector<std::string>> ModuleVariables::Changed() const {
-  std::vector<std::string> changed;
+Result<std::vector<std::pair<int, std::string>>> ModuleVariables::Changed() const {
+  std::vector<std::pair<int, std::string>> changed;
   for (const Variable& variable : variables_) {
     TRY_ASSIGN(const bool is_changed, IsChanged(variable));
-    if (is_changed) changed.push_back(variable.name);
+    if (is_changed) changed.emplace_back(variable.module, variable.name);
   }
   return changed;
 }

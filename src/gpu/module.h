@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/block.h"
@@ -29,17 +30,17 @@ class Module {
   CuModule module_ = nullptr;
 };
 
-/// The values that a module's variables had when it was loaded.
+/// The values that the variables of a program's modules had when they were loaded.
 class ModuleVariables {
  public:
-  /// `names` of variables in global and constant memory. Variables that the compiler removed are
-  /// skipped.
-  static Result<ModuleVariables> Save(const Device& device, const Module& module,
-                                      std::span<const std::string> names);
+  /// `names`, by module, of variables in global and constant memory. Variables that the compiler
+  /// removed are skipped.
+  static Result<ModuleVariables> Save(const Device& device, std::span<const Module> modules,
+                                      std::span<const std::vector<std::string>> names);
   /// Enqueues copies that restore all variables.
   Status Restore() const;
-  /// The names of the variables that have changed. Waits for the GPU.
-  Result<std::vector<std::string>> Changed() const;
+  /// The variables that have changed: their modules' indices, and their names. Waits for the GPU.
+  Result<std::vector<std::pair<int, std::string>>> Changed() const;
   /// Fills the variables that have changed with random numbers (engine::Scramble).
   Status Scramble(uint64_t seed) const;
   /// The saved copies. Kernels must not write to this memory.
@@ -47,6 +48,7 @@ class ModuleVariables {
 
  private:
   struct Variable {
+    int module = 0;
     std::string name;
     CuPointer address = 0;
     uint64_t bytes = 0, at = 0;  // `at` is the position in the copy

@@ -26,14 +26,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPlanFile = "plan.json";
-constexpr const char* kCubinFile = "image.cubin";
-constexpr const char* kPtxFile = "image.ptx";
 constexpr size_t kMostPtxBytes = 256u << 20;
 /// Long, because a profiler replays each kernel many times. The parent ends this process if it
 /// takes too long.
 constexpr std::chrono::milliseconds kTimeoutUnderProfiler = std::chrono::hours(1);
 constexpr std::chrono::seconds kMostOfRepeats{20};
 constexpr int kMostRepeats = 1000;
+
+/// `kind` is "ptx" or "cubin".
+fs::path ImageFile(const fs::path& folder, size_t i, std::string_view kind) {
+  return folder / fmt::format("image-{}.{}", i, kind);
+}
 
 fs::path ArgumentFile(const fs::path& folder, size_t i) {
   return folder / fmt::format("argument-{}.bin", i);
@@ -91,7 +94,7 @@ Json FindingsJson(const engine::Run& run) {
 /// The opened contents of a folder.
 struct Loaded {
   plan::Plan plan;
-  build::Image image;
+  build::Images images;
   std::vector<os::MappedFile> files;
   std::vector<std::span<const std::byte>> arguments;
 };
@@ -102,10 +105,13 @@ Result<Loaded> LoadFolder(const fs::path& folder) {
   TRY_ASSIGN(const Json json, ParseJson(text, kPlanFile));
   TRY_ASSIGN(loaded.plan, plan::FromJson(json, kPlanFile));
   std::error_code ignored;
-  if (fs::exists(folder / kCubinFile, ignored)) {
-    loaded.image.cubin = folder / kCubinFile;
+  for (size_t i = 0; fs::exists(ImageFile(folder, i, "ptx"), ignored); ++i) {
+    auto image = std::make_shared<build::Image>();
+    TRY_ASSIGN(image->ptx, os::ReadFile(ImageFile(folder, i, "ptx"), kMostPtxBytes));
+    const fs::path cubin = ImageFile(folder, i, "cubin");
+    if (fs::exists(cubin, ignored)) image->cubin = cubin;
+    loaded.images.push_back(std::move(image));
   }
-  TRY_ASSIGN(loaded.image.ptx, os::ReadFile(folder / kPtxFile, kMostPtxBytes));
   for (size_t i = 0; fs::exists(ArgumentFile(folder, i), ignored); ++i) {
     TRY_ASSIGN(os::MappedFile file, os::MappedFile::Open(ArgumentFile(folder, i)));
     loaded.arguments.push_back(file.bytes());
@@ -132,8 +138,8 @@ Result<Json> Execute(const Options& options) {
   TRY_ASSIGN(const auto device, Device::Open(std::move(driver), options.ordinal));
   ReplayOptions replay;
   replay.deadline = kTimeoutUnderProfiler;
-  TRY_ASSIGN(replay.variables, VariablesOf(loaded.image.ptx));
-  TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, std::move(replay)));
+  TRY_ASSIGN(replay.variables, VariablesOf(loaded.images));
+  TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.images, std::move(replay)));
   Json calls = Json::array();
   engine::Run run;
   const auto end = std::chrono::steady_clock::now() + kMostOfRepeats;
@@ -155,15 +161,16 @@ Result<Json> Execute(const Options& options) {
 
 }  // namespace
 
-Status WriteOneShot(const fs::path& folder, const plan::Plan& plan, const build::Image& image,
+Status WriteOneShot(const fs::path& folder, const plan::Plan& plan, const build::Images& images,
                     std::span<const std::span<const std::byte>> arguments) {
   TRY(WriteNewFile(folder / kPlanFile, DumpJson(plan::ToJson(plan))));
-  TRY(WriteNewFile(folder / kPtxFile, image.ptx));
-  if (!image.cubin.empty()) {
+  for (size_t i = 0; i < images.size(); ++i) {
+    TRY(WriteNewFile(ImageFile(folder, i, "ptx"), images[i]->ptx));
+    if (images[i]->cubin.empty()) continue;
     std::error_code error;
-    fs::copy_file(image.cubin, folder / kCubinFile, error);
+    fs::copy_file(images[i]->cubin, ImageFile(folder, i, "cubin"), error);
     if (error) {
-      return Fail(ErrorCode::kIo, fmt::format("cannot copy {} to {}: {}", image.cubin.string(),
+      return Fail(ErrorCode::kIo, fmt::format("cannot copy {} to {}: {}", images[i]->cubin.string(),
                                               folder.string(), error.message()));
     }
   }

@@ -32,10 +32,10 @@ struct OneShotOptions {
   std::stop_token stop = {};  // ends the program
 };
 
-/// Writes plan.json, image.ptx, image.cubin if there is one, and argument-N.bin to `folder`. The
-/// arguments are the storages of the tensor leaves in order (engine::Program::Execute).
+/// Writes plan.json, image-N.ptx, image-N.cubin if there is one, and argument-N.bin to `folder`.
+/// The arguments are the storages of the tensor leaves in order (engine::Program::Execute).
 Status WriteOneShot(const std::filesystem::path& folder, const plan::Plan& plan,
-                    const build::Image& image,
+                    const build::Images& images,
                     std::span<const std::span<const std::byte>> arguments);
 
 /// `gpu-replay FOLDER [--device N] [--cupti REPEATS]`. Prints the result as one line of JSON.

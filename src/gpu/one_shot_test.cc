@@ -30,7 +30,7 @@ class OneShotTest : public ::testing::Test {
   }
   void Write(const plan::Plan& plan) {
     const std::span<const std::byte> arguments[] = {std::as_bytes(std::span(x_))};
-    const auto written = WriteOneShot(folder_->path(), plan, image_, arguments);
+    const auto written = WriteOneShot(folder_->path(), plan, build::OneImage(image_), arguments);
     ASSERT_TRUE(written.has_value()) << written.error().message;
   }
   os::RunResult Run(std::vector<std::string> more = {}) {
@@ -102,7 +102,8 @@ TEST_F(OneShotTest, RejectsFolderWithoutAValidPlan) {
 
 TEST_F(OneShotTest, DoesNotOverwriteFiles) {
   Write(Launching("add_one"));
-  EXPECT_FALSE(WriteOneShot(folder_->path(), Launching("add_one"), image_, {}).has_value());
+  EXPECT_FALSE(
+      WriteOneShot(folder_->path(), Launching("add_one"), build::OneImage(image_), {}).has_value());
 }
 
 }  // namespace

@@ -26,16 +26,16 @@ constexpr uint64_t kMostKept = 512u << 20;  // device memory kept between runs; 
 
 class LoadedProgram : public GpuProgram {
  public:
-  /// `has_surroundings`: the module has kSurroundingsVariable.
-  LoadedProgram(const Device& device, Module module, ModuleVariables variables,
-                ReplayOptions options, bool has_surroundings)
+  /// `with_surroundings`: the indices of the modules that have kSurroundingsVariable.
+  LoadedProgram(const Device& device, std::vector<Module> modules, ModuleVariables variables,
+                ReplayOptions options, std::vector<size_t> with_surroundings)
       : device_(device),
-        module_(std::move(module)),
+        modules_(std::move(modules)),
         variables_(std::move(variables)),
         options_(std::move(options)),
-        has_surroundings_(has_surroundings) {}
+        with_surroundings_(std::move(with_surroundings)) {}
 
-  const Module& module() const override { return module_; }
+  std::span<const Module> modules() const override { return modules_; }
   const ModuleVariables& variables() const override { return variables_; }
 
   void KeepState() override { kept_ = true; }
@@ -69,10 +69,10 @@ class LoadedProgram : public GpuProgram {
       TRY_ASSIGN(Block block, Block::Allocate(device_, bytes));
       memory_.emplace(std::move(block));
     }
-    TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
+    TRY(buffers.Bind(plan, arguments, modules_, options.poison, memory_->address()));
     TRY(SetState(plan, buffers));
-    if (has_surroundings_) TRY(SetSurroundings(options.seed));
-    Replay replay(device_, module_, buffers);
+    TRY(SetSurroundings(options.seed));
+    Replay replay(device_, modules_, buffers);
     TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
     if (options.full_checks && refusal.ok()) {
       // Run it twice: a call that leaves wrong state for the next one is wrong, too.
@@ -95,12 +95,16 @@ class LoadedProgram : public GpuProgram {
 
   Status SetSurroundings(uint64_t seed) {
     const Driver& driver = device_.driver();
-    CuPointer address = 0;
-    size_t bytes = 0;
     const Surroundings drawn = DrawSurroundings(seed);
-    TRY(driver.Check(driver.module_global(&address, &bytes, module_.get(), kSurroundingsVariable),
-                     "finding the date"));
-    return driver.Check(driver.copy_in_now(address, &drawn, sizeof drawn), "setting the date");
+    for (const size_t i : with_surroundings_) {
+      CuPointer address = 0;
+      size_t bytes = 0;
+      TRY(driver.Check(
+          driver.module_global(&address, &bytes, modules_[i].get(), kSurroundingsVariable),
+          "finding the date"));
+      TRY(driver.Check(driver.copy_in_now(address, &drawn, sizeof drawn), "setting the date"));
+    }
+    return {};
   }
 
   Status SetState(const plan::Plan& plan, const PlanMemory& buffers) {
@@ -144,12 +148,10 @@ class LoadedProgram : public GpuProgram {
   /// Adds findings for changed variables. Ignores variables that host code uses (named in the
   /// plan).
   Status NoteState(const plan::Plan& plan, Run* run) const {
-    TRY_ASSIGN(const std::vector<std::string> changed, variables_.Changed());
-    for (const std::string& name : changed) {
-      const bool is_named =
-          std::any_of(plan.buffers.begin(), plan.buffers.end(),
-                      [&](const plan::Buffer& buffer) { return buffer.symbol == name; });
-      if (!is_named) run->findings.push_back(engine::StateFinding(name));
+    TRY_ASSIGN(const auto changed, variables_.Changed());
+    for (const auto& [image, name] : changed) {
+      if (plan::HasVariable(plan, image, name)) continue;
+      run->findings.push_back(engine::StateFinding(name));
     }
     return {};
   }
@@ -167,10 +169,10 @@ class LoadedProgram : public GpuProgram {
   }
 
   const Device& device_;
-  Module module_;
+  std::vector<Module> modules_;
   ModuleVariables variables_;
   ReplayOptions options_;
-  bool has_surroundings_;
+  std::vector<size_t> with_surroundings_;
   std::optional<Block> memory_;  // kept between runs if small enough
   bool lost_ = false;
   bool kept_ = false;  // the next call starts with the state that the last one left
@@ -180,17 +182,25 @@ class LoadedProgram : public GpuProgram {
 
 }  // namespace
 
-Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
+Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Images& images,
                                                 ReplayOptions options) {
-  const bool changed = options.vary_surroundings && ReadsSurroundings(image.ptx);
-  std::string code = changed ? WithOtherSurroundings(image.ptx) : image.ptx;
-  if (!image.cubin.empty() && !changed) {
-    TRY_ASSIGN(code, os::ReadFile(image.cubin, kMostCubinBytes));
+  std::vector<Module> modules;
+  std::vector<size_t> with_surroundings;
+  for (const auto& image : images) {
+    const bool changed = options.vary_surroundings && ReadsSurroundings(image->ptx);
+    std::string code = changed ? WithOtherSurroundings(image->ptx) : image->ptx;
+    if (changed) {
+      with_surroundings.push_back(modules.size());
+    } else if (!image->cubin.empty()) {
+      TRY_ASSIGN(code, os::ReadFile(image->cubin, kMostCubinBytes));
+    }
+    TRY_ASSIGN(Module module, Module::Load(device, code, "the kernel"));
+    modules.push_back(std::move(module));
   }
-  TRY_ASSIGN(Module module, Module::Load(device, code, "the kernel"));
-  TRY_ASSIGN(ModuleVariables variables, ModuleVariables::Save(device, module, options.variables));
-  return std::unique_ptr<GpuProgram>(std::make_unique<LoadedProgram>(
-      device, std::move(module), std::move(variables), std::move(options), changed));
+  TRY_ASSIGN(ModuleVariables variables, ModuleVariables::Save(device, modules, options.variables));
+  return std::unique_ptr<GpuProgram>(
+      std::make_unique<LoadedProgram>(device, std::move(modules), std::move(variables),
+                                      std::move(options), std::move(with_surroundings)));
 }
 
 }  // namespace cupel::gpu

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace cupel::gpu {
 
 struct ReplayOptions {
   std::chrono::milliseconds deadline{20'000};  // of one plan
-  /// Names of the module's variables, which have their initial values at the start of every run.
-  std::vector<std::string> variables;
+  /// Names of each image's variables, which have their initial values at the start of every run.
+  std::vector<std::vector<std::string>> variables;
   /// Each run's seed determines the addresses of its buffers, and the date and multiprocessor
   /// numbers that kernels read (surroundings.h). The driver then compiles such kernels from PTX.
   bool vary_surroundings = false;
@@ -28,12 +29,12 @@ struct ReplayOptions {
 /// Every call begins with the variables' initial values, unless their state is kept (StateKeeper).
 class GpuProgram : public engine::Program, public engine::StateKeeper {
  public:
-  virtual const Module& module() const = 0;
+  virtual std::span<const Module> modules() const = 0;  // of the images
   virtual const ModuleVariables& variables() const = 0;
 };
 
-/// Loads the image's cubin, or its PTX if there is no cubin. Borrows the device.
-Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
+/// Loads each image's cubin, or its PTX if there is no cubin. Borrows the device.
+Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Images& images,
                                                 ReplayOptions options = {});
 
 }  // namespace cupel::gpu

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <set>
 
 #include "gpu/faults.h"
@@ -36,9 +37,9 @@ class ProgramTest : public ::testing::Test {
 
   /// The first words of y after a run.
   std::array<uint64_t, 3> See(const char* kernel, bool vary, uint64_t seed) {
-    const ReplayOptions how{std::chrono::milliseconds(1000), {"counter"}, vary};
+    const ReplayOptions how{std::chrono::milliseconds(1000), {{"counter"}}, vary};
     std::array<uint64_t, 3> seen{};
-    auto program = LoadProgram(*device_, image_, how);
+    auto program = LoadProgram(*device_, build::OneImage(image_), how);
     EXPECT_TRUE(program.has_value()) << program.error().message;
     if (!program) return seen;
     const auto bytes = std::as_bytes(std::span(x_));
@@ -52,7 +53,8 @@ class ProgramTest : public ::testing::Test {
   }
 
   Result<std::unique_ptr<engine::Program>> Load() {
-    return LoadProgram(*device_, image_, {std::chrono::milliseconds(1000), {"counter"}});
+    return LoadProgram(*device_, build::OneImage(image_),
+                       {std::chrono::milliseconds(1000), {{"counter"}}});
   }
 
   std::unique_ptr<Device> device_;
@@ -102,6 +104,51 @@ TEST_F(ProgramTest, SeedChangesAddressesAndMultiprocessors) {
   // For timed calls buffers are placed close together.
   const std::array<uint64_t, 3> timed = See("whereabouts", false, 1);
   EXPECT_EQ(timed[1] - timed[0], 4096u + 512u);
+}
+
+// out[0] = state + 1.
+std::string WithState(const char* state) {
+  return std::string(kHead) + ".visible .global .align 4 .u32 state = " + state + R"(;
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<2>; .reg .b64 %d;
+  ld.param.u64 %d, [out]; ld.global.u32 %r0, [state]; add.u32 %r1, %r0, 1;
+  st.global.u32 [%d], %r1; st.global.u32 [state], %r1; ret;
+}
+)";
+}
+
+TEST_F(ProgramTest, EqualNamesMeanTheKernelAndVariableOfTheImage) {
+  build::Images images;
+  for (const char* state : {"10", "20"}) {
+    image_.ptx = WithState(state);
+    images.push_back(std::make_shared<const build::Image>(image_));
+  }
+  auto program =
+      LoadProgram(*device_, images, {std::chrono::milliseconds(1000), {{"state"}, {"state"}}});
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  plan::Plan plan;
+  plan.buffers = {{plan::BufferKind::kTemporary, 8, -1, {}},
+                  {plan::BufferKind::kSymbol, 4, -1, "state", 1}};
+  for (const int image : {0, 1}) {
+    plan::Launch launch;
+    launch.kernel = "k";
+    launch.image = image;
+    launch.parameters = std::string(8, '\0');
+    launch.relocations = {{0, {0, 4 * image}}};
+    plan.nodes.push_back({launch, {}});
+  }
+  plan.outputs = {{{0, 0}, DType::kI32, {2}, {1}}};
+  for (int round = 0; round < 2; ++round) {
+    auto run = (*program)->Execute(plan, {}, {});
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    ASSERT_TRUE(run->completed);
+    std::array<int, 2> seen{};
+    std::memcpy(seen.data(), run->outputs[0].bytes.data(), sizeof seen);
+    EXPECT_EQ(seen, (std::array<int, 2>{11, 21}));
+    // A warning for the variable of image 0; the plan names that of image 1.
+    ASSERT_EQ(run->findings.size(), 1u);
+    EXPECT_EQ(run->findings[0].code, "device_state");
+  }
 }
 
 TEST_F(ProgramTest, UnwrittenOutputIsPoison) {

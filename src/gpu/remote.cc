@@ -153,23 +153,29 @@ class RemoteTimer : public engine::Timer {
 
 }  // namespace
 
-Status RemoteImage::Load(const build::Image& image, std::span<const std::string> variables,
-                         bool vary_surroundings) {
+Status RemoteImages::Load(const build::Images& images,
+                          std::span<const std::vector<std::string>> variables,
+                          bool vary_surroundings) {
   TRY(worker_->Ensure());
   if (loaded_ == worker_->generation()) return {};
   bool worker_ended = false;
-  const bool needs_ptx = image.cubin.empty() || (vary_surroundings && ReadsSurroundings(image.ptx));
-  const Json request{{"load", id_},
-                     {"vary_surroundings", vary_surroundings},
-                     {"ptx", needs_ptx ? image.ptx : std::string()},
-                     {"cubin", image.cubin.string()},
-                     {"variables", variables}};
+  Json list = Json::array();
+  for (size_t i = 0; i < images.size(); ++i) {
+    const build::Image& image = *images[i];
+    const bool needs_ptx =
+        image.cubin.empty() || (vary_surroundings && ReadsSurroundings(image.ptx));
+    list.push_back({{"ptx", needs_ptx ? image.ptx : std::string()},
+                    {"cubin", image.cubin.string()},
+                    {"variables", variables[i]}});
+  }
+  const Json request{
+      {"load", id_}, {"vary_surroundings", vary_surroundings}, {"images", std::move(list)}};
   TRY(worker_->Ask(request, &worker_ended));
   loaded_ = worker_->generation();
   return {};
 }
 
-void RemoteImage::Forget() {
+void RemoteImages::Forget() {
   if (!worker_->running() || loaded_ != worker_->generation()) return;
   bool worker_ended = false;
   (void)worker_->Ask({{"forget", id_}}, &worker_ended);
@@ -177,9 +183,10 @@ void RemoteImage::Forget() {
 
 RemoteProgram::RemoteProgram(std::shared_ptr<WorkerProcess> checker,
                              std::shared_ptr<WorkerProcess> timer, std::shared_ptr<GpuLock> lock,
-                             build::Image image, std::vector<std::string> variables, int64_t id)
+                             build::Images images, std::vector<std::vector<std::string>> variables,
+                             int64_t id)
     : lock_(std::move(lock)),
-      image_(std::move(image)),
+      images_(std::move(images)),
       variables_(std::move(variables)),
       checked_(std::move(checker), id),
       timed_(std::move(timer), id) {}
@@ -237,18 +244,21 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
   return RetryWhileBusy(PatienceWith(*lock), worker->stop(), make);
 }
 
-Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {
-  TRY_ASSIGN(const ptx::Module module, ptx::Parse(ptx));
-  for (const ptx::Function& function : module.functions) {
-    // The device heap would keep state between replays, and cannot be cleared.
-    if (function.name == "malloc") {
-      return Fail(ErrorCode::kUnsupported, "unsupported: malloc in a kernel");
+Result<std::vector<std::vector<std::string>>> VariablesOf(const build::Images& images) {
+  std::vector<std::vector<std::string>> names;
+  for (const auto& image : images) {
+    TRY_ASSIGN(const ptx::Module module, ptx::Parse(image->ptx));
+    for (const ptx::Function& function : module.functions) {
+      // The device heap would keep state between replays, and cannot be cleared.
+      if (function.name == "malloc") {
+        return Fail(ErrorCode::kUnsupported, "unsupported: malloc in a kernel");
+      }
     }
-  }
-  std::vector<std::string> names;
-  for (const ptx::Variable& variable : module.variables) {
-    if (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst) {
-      names.push_back(variable.name);
+    names.emplace_back();
+    for (const ptx::Variable& variable : module.variables) {
+      if (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst) {
+        names.back().push_back(variable.name);
+      }
     }
   }
   return names;

@@ -14,13 +14,13 @@
 
 namespace cupel::gpu {
 
-/// An image in a worker. It is loaded again after the worker was replaced.
-class RemoteImage {
+/// A program's images in a worker. They are loaded again after the worker was replaced.
+class RemoteImages {
  public:
-  RemoteImage(std::shared_ptr<WorkerProcess> worker, int64_t id)
+  RemoteImages(std::shared_ptr<WorkerProcess> worker, int64_t id)
       : worker_(std::move(worker)), id_(id) {}
-  /// `vary_surroundings`: ReplayOptions.
-  Status Load(const build::Image& image, std::span<const std::string> variables,
+  /// `variables` and `vary_surroundings`: ReplayOptions.
+  Status Load(const build::Images& images, std::span<const std::vector<std::string>> variables,
               bool vary_surroundings);
   void Forget();
   WorkerProcess& worker() { return *worker_; }
@@ -29,7 +29,7 @@ class RemoteImage {
  private:
   std::shared_ptr<WorkerProcess> worker_;
   int64_t id_;
-  int64_t loaded_ = 0;  // generation of the worker that has loaded the image
+  int64_t loaded_ = 0;  // generation of the worker that has loaded the images
 };
 
 /// Checks in one worker and times in another, so that a kernel cannot pass hidden data from checks
@@ -37,12 +37,12 @@ class RemoteImage {
 class RemoteProgram : public engine::Program, public engine::StateKeeper {
  public:
   RemoteProgram(std::shared_ptr<WorkerProcess> checker, std::shared_ptr<WorkerProcess> timer,
-                std::shared_ptr<GpuLock> lock, build::Image image,
-                std::vector<std::string> variables, int64_t id);
+                std::shared_ptr<GpuLock> lock, build::Images images,
+                std::vector<std::vector<std::string>> variables, int64_t id);
   ~RemoteProgram() override;
 
-  Status Load() { return checked_.Load(image_, variables_, true); }
-  Status LoadForTiming() { return timed_.Load(image_, variables_, false); }
+  Status Load() { return checked_.Load(images_, variables_, true); }
+  Status LoadForTiming() { return timed_.Load(images_, variables_, false); }
   int64_t id() const { return timed_.id(); }
   /// Waits up to three minutes for memory that other processes use.
   Result<engine::Run> Execute(const plan::Plan& plan,
@@ -58,9 +58,9 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
                                  const engine::RunOptions& options, const Json& start);
 
   std::shared_ptr<GpuLock> lock_;
-  build::Image image_;
-  std::vector<std::string> variables_;
-  RemoteImage checked_, timed_;
+  build::Images images_;
+  std::vector<std::vector<std::string>> variables_;  // by image
+  RemoteImages checked_, timed_;
   Json start_{{"kept", false}};  // the start state of the next call, for the worker
 };
 
@@ -70,8 +70,8 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     std::span<const engine::Entrant> entrants,
     std::span<const std::vector<std::span<const std::byte>>> sets);
 
-/// Names of a module's variables in global and constant memory. kUnsupported for PTX that cannot be
-/// read.
-Result<std::vector<std::string>> VariablesOf(const std::string& ptx);
+/// Names of each image's variables in global and constant memory. kUnsupported for PTX that cannot
+/// be read.
+Result<std::vector<std::vector<std::string>>> VariablesOf(const build::Images& images);
 
 }  // namespace cupel::gpu

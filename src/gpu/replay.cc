@@ -117,7 +117,9 @@ Result<Refusal> Replay::Resolve(const Work& work, std::span<std::byte> bytes) co
 
 Result<Refusal> Replay::Run(const plan::Launch& launch) {
   const std::string kernel = Demangle(launch.kernel);
-  const CuFunction function = module_.Find(launch.kernel);
+  const auto image = static_cast<size_t>(launch.image);
+  const CuFunction function =
+      image < modules_.size() ? modules_[image].Find(launch.kernel) : nullptr;
   if (function == nullptr) {
     Refusal refusal;
     refusal.unsupported =

@@ -35,8 +35,9 @@ struct Refusal {
 /// at run time are found when the caller waits for the stream.
 class Replay {
  public:
-  Replay(const Device& device, const Module& module, const PlanMemory& memory)
-      : device_(device), module_(module), memory_(memory) {}
+  /// `modules` are those of the images.
+  Replay(const Device& device, std::span<const Module> modules, const PlanMemory& memory)
+      : device_(device), modules_(modules), memory_(memory) {}
 
   Result<Refusal> Enqueue(const plan::Node& node);
   /// Enqueues all nodes in order, up to the first that is refused.
@@ -58,7 +59,7 @@ class Replay {
   Refusal Outside(const plan::Address& address, uint64_t bytes, const char* who) const;
 
   const Device& device_;
-  const Module& module_;
+  std::span<const Module> modules_;
   const PlanMemory& memory_;
   std::map<std::string, Module> copies_;      // by their PTX
   std::map<const void*, HostBlock> uploads_;  // by their node

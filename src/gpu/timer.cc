@@ -40,8 +40,8 @@ bool SameBuffers(const TimerEntrant& a, const TimerEntrant& b, size_t sets) {
 
 /// One entrant on one set of arguments.
 struct Bound {
-  Bound(const Device& device, const Module& module, const plan::Plan& its_plan)
-      : plan(its_plan), memory(device), replay(device, module, memory) {}
+  Bound(const Device& device, std::span<const Module> modules, const plan::Plan& its_plan)
+      : plan(its_plan), memory(device), replay(device, modules, memory) {}
   const plan::Plan& plan;
   PlanMemory memory;
   Replay replay;
@@ -86,13 +86,13 @@ class LocalTimer : public engine::Timer {
     std::vector<bool> filled(sizes.size(), false);
     for (Runner& runner : runners_) {
       for (size_t set = 0; set < arguments_.size(); ++set) {
-        const Module& module = runner.entrant.program->module();
+        const std::span<const Module> modules = runner.entrant.program->modules();
         const CuPointer base = regions_[runner.region].address() + set * sizes[runner.region];
-        auto bound = std::make_unique<Bound>(device_, module, runner.entrant.plan(set));
+        auto bound = std::make_unique<Bound>(device_, modules, runner.entrant.plan(set));
         if (filled[runner.region]) {
-          TRY(bound->memory.PlaceBuffers(bound->plan, module.get(), base));
+          TRY(bound->memory.PlaceBuffers(bound->plan, modules, base));
         } else {
-          TRY(bound->memory.Bind(bound->plan, arguments_[set], module.get(), 0, base));
+          TRY(bound->memory.Bind(bound->plan, arguments_[set], modules, 0, base));
         }
         runner.sets.push_back(std::move(bound));
       }

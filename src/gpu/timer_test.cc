@@ -32,7 +32,8 @@ class TimerTest : public ::testing::Test {
     if (auto nvml = Nvml::Open(device_->Uuid())) nvml_ = std::move(*nvml);
     build::Image image;
     image.ptx = std::string(kHead) + kKernels;
-    auto program = LoadProgram(*device_, image, {std::chrono::milliseconds(1000), {"counter"}});
+    auto program = LoadProgram(*device_, build::OneImage(image),
+                               {std::chrono::milliseconds(1000), {{"counter"}}});
     ASSERT_TRUE(program.has_value()) << program.error().message;
     program_ = std::move(*program);
     for (int set = 0; set < 3; ++set) {

@@ -60,14 +60,18 @@ class Worker {
  private:
   Result<Json> Load(const Json& request) {
     TRY_ASSIGN(const int64_t id, JsonInt(request, "load", "request"));
-    build::Image image;
-    TRY_ASSIGN(image.ptx, JsonString(request, "ptx", "request"));
-    TRY_ASSIGN(image.cubin, JsonString(request, "cubin", "request"));
+    build::Images images;
     ReplayOptions options;
     TRY_ASSIGN(options.vary_surroundings, JsonBool(request, "vary_surroundings", "request"));
-    TRY_ASSIGN(const Json* variables, JsonArray(request, "variables", "request"));
-    for (const Json& name : *variables) options.variables.push_back(name.get<std::string>());
-    TRY_ASSIGN(auto program, LoadProgram(*device_, image, std::move(options)));
+    TRY_ASSIGN(const Json* list, JsonArray(request, "images", "request"));
+    for (const Json& item : *list) {
+      auto image = std::make_shared<build::Image>();
+      TRY_ASSIGN(image->ptx, JsonString(item, "ptx", "request"));
+      TRY_ASSIGN(image->cubin, JsonString(item, "cubin", "request"));
+      images.push_back(std::move(image));
+      options.variables.push_back(item.at("variables").get<std::vector<std::string>>());
+    }
+    TRY_ASSIGN(auto program, LoadProgram(*device_, images, std::move(options)));
     programs_[id] = std::move(program);
     return Json::object();
   }

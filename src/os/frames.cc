@@ -44,6 +44,25 @@ Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline,
   return Transfer::kDone;
 }
 
+/// send(2) of some of the bytes, with a copy of the descriptor `passed` unless it is -1.
+ssize_t SendSome(int fd, std::string_view bytes, int passed) {
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof passed)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (passed >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof passed);
+    std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
+  }
+  return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 Result<std::optional<std::string>> Ended(Transfer transfer, FrameEnd* end) {
   if (transfer == Transfer::kCancelled) return Fail(ErrorCode::kCancelled, "cancelled");
   *end = transfer == Transfer::kTimeout ? FrameEnd::kTimeout : FrameEnd::kClosed;
@@ -53,7 +72,7 @@ Result<std::optional<std::string>> Ended(Transfer transfer, FrameEnd* end) {
 }  // namespace
 
 Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline,
-                  const std::stop_token& stop) {
+                  const std::stop_token& stop, int passed) {
   if (payload.size() > kMaxFrameBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a message to a child process is too large");
   }
@@ -62,8 +81,9 @@ Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline,
   frame += payload;
   std::string_view rest = frame;
   while (!rest.empty()) {
-    const ssize_t sent = send(fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = SendSome(fd, rest, passed);
     if (sent > 0) {
+      passed = -1;
       rest.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN || errno == EINTR) {
       auto ready = Await(fd, POLLOUT, deadline, stop);

@@ -1,4 +1,4 @@
-// The framing between cupel and its native child processes, the recorder and the GPU worker: a
+// The framing between cupel and the recorder, the GPU worker and processes that trace Python: a
 // 4-byte length (host byte order, since both ends are on one machine) and that many bytes of JSON,
 // over a socket pair. Text streams use os/lines.h.
 // SPDX-License-Identifier: Apache-2.0
@@ -22,9 +22,10 @@ inline constexpr int kChildFd = 3;
 enum class FrameEnd { kClosed, kTimeout };
 
 /// kIo if the other side has closed the connection or does not read before the deadline. kCancelled
-/// after a stop request.
+/// after a stop request. `passed`: a descriptor that the other side gets a copy of, together with
+/// the first byte; -1: none.
 Status WriteFrame(int fd, std::string_view payload, std::chrono::steady_clock::time_point deadline,
-                  const std::stop_token& stop = {});
+                  const std::stop_token& stop = {}, int passed = -1);
 
 /// Reads one whole frame. Returns nullopt and sets `*end` if the other side closed the connection
 /// (possibly within a frame) or the deadline passed. Error if the frame is too large. kCancelled

@@ -202,15 +202,16 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
     if (add(path, false, true)) binds.back().control = true;
   }
   add("/dev/null", false, true);
-  const bool compiler = confinement.syscalls != SyscallProfile::kRecorder;
+  const bool is_tracer = confinement.syscalls == SyscallProfile::kTracer;
+  const bool temporary = confinement.syscalls != SyscallProfile::kRecorder && !is_tracer;
   // Not for compilers: a compiler that includes such a file would read until its memory is full.
-  if (confinement.syscalls == SyscallProfile::kProgram) {
-    add("/dev/zero", false, true);
+  if (confinement.syscalls == SyscallProfile::kProgram) add("/dev/zero", false, true);
+  if (confinement.syscalls == SyscallProfile::kProgram || is_tracer) {
     add("/dev/urandom", false, true);
   }
   for (const Bind& bind : binds) plan.rules.push_back({bind.path.string(), AccessOf(bind)});
-  if (compiler) plan.rules.push_back({"/tmp", landlock::kRead | landlock::kWrite, true});
-  plan.view = PlanView(std::move(binds), links, compiler);
+  if (temporary) plan.rules.push_back({"/tmp", landlock::kRead | landlock::kWrite, true});
+  plan.view = PlanView(std::move(binds), links, temporary);
   if (confinement.processes_view) {
     plan.view.push_back({ViewStep::kFolder, "proc", {}, false, false, -1});
     plan.view.push_back({ViewStep::kProc, "proc", {}, false, false, -1});

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -23,6 +24,8 @@ enum class SyscallProfile {
   kCompiler,  // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
   kRecorder,  // hostile code, in two stages: from exec on no threads, processes or sockets; after
               // EnterRecorderSandbox() little more than memory and read/write on open descriptors
+  kTracer,    // trusted Python that forks processes for hostile Python: as kRecorder's first stage,
+              // and fork, wait and kill. A forked process applies TracerLock() to itself
 };
 
 /// What a sandboxed child may use. Paths in `readable` that do not exist are skipped. Symbolic
@@ -73,6 +76,15 @@ Status EnterRecorderSandbox();
 /// The recorder's last stage, after it has loaded the candidate. Now opening or examining a file by
 /// its name, sleeping, stopping and making memory executable raise SIGSYS, too.
 Status ForbidFiles();
+
+/// The filter (an array of sock_filter) that a process forked from one of kTracer applies to itself
+/// before it runs hostile Python: prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER). Afterwards these
+/// calls are allowed: private memory (executable memory only from files),
+/// read/write/close/lseek/poll/fstat on open descriptors, opening and examining files for reading,
+/// futex, clocks, sleeping, questions about this process, exit. Every other call fails with EPERM,
+/// which Python raises as PermissionError or, for a thread, RuntimeError. abort() ends with
+/// SIGSEGV, because no signal can be sent, not even to the process itself.
+Result<std::vector<std::byte>> TracerLock();
 
 /// "socket" for 41; "syscall 9999" for a number without a name. Allocates, so do not call it in
 /// signal handlers.

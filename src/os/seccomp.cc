@@ -16,6 +16,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -29,11 +30,14 @@ namespace {
 /// What any program needs to load, to compute, and to use its open descriptors.
 constexpr std::string_view kCompute =
     "read readv pread64 preadv preadv2 write writev close lseek fstat newfstatat stat lstat "
-    "statx access faccessat faccessat2 mmap munmap mremap mprotect madvise brk futex "
+    "statx access faccessat faccessat2 munmap mremap madvise brk futex "
     "futex_waitv clock_gettime clock_getres gettimeofday time nanosleep clock_nanosleep "
     "sched_yield sched_getaffinity getcpu getpid gettid getppid getuid geteuid getgid getegid "
     "rt_sigreturn sigaltstack exit exit_group set_robust_list rseq getrandom "
     "pause poll ppoll restart_syscall membarrier";
+
+/// Memory of any protection.
+constexpr std::string_view kAnyMemory = "mmap mprotect";
 
 /// What starting a program needs in addition.
 constexpr std::string_view kStart =
@@ -52,6 +56,12 @@ constexpr std::string_view kCompile =
     "flock chdir fchdir setpgid setsid setrlimit getpriority sched_getparam sched_getscheduler "
     "sched_get_priority_max sched_get_priority_min";
 
+/// What Python needs to find and load modules, and harmless questions about this process.
+constexpr std::string_view kExamine =
+    "readlink readlinkat getdents64 getdents getcwd statfs fstatfs fadvise64 dup dup2 dup3 select "
+    "pselect6 rt_sigprocmask rt_sigpending uname sysinfo getrusage times getrlimit getpgrp "
+    "getgroups getresuid getresgid";
+
 /// These fail with EPERM, the usual refusal. Unknown calls fail with ENOSYS, for which callers have
 /// fallbacks.
 constexpr std::string_view kRefused =
@@ -59,7 +69,7 @@ constexpr std::string_view kRefused =
     "process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root chroot "
     "open_tree move_mount fsopen fsmount mount_setattr unshare setns keyctl add_key "
     "request_key bpf perf_event_open io_uring_setup io_uring_enter io_uring_register "
-    "kill userfaultfd personality kexec_load init_module finit_module delete_module "
+    "userfaultfd personality kexec_load init_module finit_module delete_module "
     "open_by_handle_at name_to_handle_at pidfd_open pidfd_getfd pidfd_send_signal mknod "
     "mknodat chown fchown lchown fchownat setuid setgid setreuid setregid setresuid setresgid "
     "setgroups capset sethostname swapon swapoff reboot acct quotactl syslog modify_ldt iopl "
@@ -80,6 +90,9 @@ constexpr std::string_view kEscapeCalls =
 constexpr uint64_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
                                      0x80;  // 0x80: time
+
+/// The flags of open(2) that are 0 if a file is opened only for reading.
+constexpr uint64_t kWriteFlags = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
 
 /// A libseccomp context that remembers the first failure.
 class Filter {
@@ -106,6 +119,14 @@ class Filter {
     if (number < 0) return;  // unknown to this architecture or library: the default action applies
     Check(seccomp_rule_add_array(context_.get(), action, number,
                                  static_cast<unsigned>(arguments.size()), arguments.begin()));
+  }
+
+  /// The requests by which programs find out whether a descriptor is a terminal, and harmless ones.
+  void AddTerminalRequests() {
+    for (const unsigned long request : {0x5401ul /* TCGETS */, 0x5413ul /* TIOCGWINSZ */,
+                                        0x541bul /* FIONREAD */, 0x5451ul /* FIOCLEX */}) {
+      Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, request)});
+    }
   }
 
   Result<std::vector<sock_filter>> Compile() {
@@ -162,6 +183,7 @@ Result<std::vector<sock_filter>> CompileProgramFilter() {
 Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
   Filter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.Add(SCMP_ACT_ALLOW, kCompute);
+  filter.Add(SCMP_ACT_ALLOW, kAnyMemory);
   filter.Add(SCMP_ACT_ALLOW, kStart);
   filter.Add(SCMP_ACT_ERRNO(EPERM), kRefused);
   for (const unsigned long option :
@@ -169,19 +191,23 @@ Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
         PR_GET_NO_NEW_PRIVS, PR_SET_VMA, PR_SET_TSC}) {
     filter.Add(SCMP_ACT_ALLOW, "prctl", {SCMP_A0(SCMP_CMP_EQ, option)});
   }
-  for (const unsigned long request : {0x5401ul /* TCGETS */, 0x5413ul /* TIOCGWINSZ */,
-                                      0x541bul /* FIONREAD */, 0x5451ul /* FIOCLEX */}) {
-    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, request)});
-  }
+  filter.AddTerminalRequests();
   // Only for the process's own limits, which can be lowered but not raised.
   filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
+  const bool is_tracer = profile == SyscallProfile::kTracer;
   if (profile == SyscallProfile::kCompiler) {
     filter.Add(SCMP_ACT_ALLOW, kCompile);
     filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaceFlags, 0)});
     filter.Add(SCMP_ACT_ERRNO(EPERM), "execveat", {});
+  } else if (is_tracer) {
+    filter.Add(SCMP_ACT_ALLOW, "fork wait4 waitid recvmsg setrlimit");
+    filter.Add(SCMP_ACT_ALLOW, "clone",
+               {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaceFlags | CLONE_THREAD | CLONE_VM, 0)});
+    filter.Add(SCMP_ACT_ALLOW, "prctl", {SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)});  // TracerLock()
   } else {
     filter.Add(SCMP_ACT_ERRNO(EPERM), kCompile);
   }
+  filter.Add(is_tracer ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM), "kill");
   return filter.Compile();
 }
 
@@ -191,16 +217,17 @@ Result<std::vector<sock_filter>> SyscallFilter(SyscallProfile profile) {
   static const auto program = CompileProgramFilter();
   static const auto compiler = CompileFilter(SyscallProfile::kCompiler);
   static const auto recorder = CompileFilter(SyscallProfile::kRecorder);
+  static const auto tracer = CompileFilter(SyscallProfile::kTracer);
   if (profile == SyscallProfile::kProgram) return program;
+  if (profile == SyscallProfile::kTracer) return tracer;
   return profile == SyscallProfile::kCompiler ? compiler : recorder;
 }
 
 Status EnterRecorderSandbox() {
   Filter filter(SCMP_ACT_TRAP);
   filter.Add(SCMP_ACT_ALLOW, kCompute);
-  const scmp_arg_cmp read_only =
-      SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY);
-  filter.Add(SCMP_ACT_ALLOW, "openat", {read_only});
+  filter.Add(SCMP_ACT_ALLOW, kAnyMemory);
+  filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, kWriteFlags, O_RDONLY)});
   filter.Add(SCMP_ACT_ALLOW, "tgkill", {SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(getpid()))});
   // Pretends to succeed. The C library blocks all signals around clone(2), and a blocked SIGSYS
   // would kill the process without an explanation.
@@ -225,6 +252,33 @@ Status ForbidFiles() {
   // Only abort() remains allowed: a process that stops itself would make others wait.
   filter.Add(SCMP_ACT_TRAP, "tgkill", {SCMP_A2(SCMP_CMP_NE, SIGABRT)});
   return filter.Load();
+}
+
+Result<std::vector<std::byte>> TracerLock() {
+  Filter filter(SCMP_ACT_ERRNO(EPERM));
+  filter.Add(SCMP_ACT_ALLOW, kCompute);
+  filter.Add(SCMP_ACT_ALLOW, kExamine);
+  filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, kWriteFlags, O_RDONLY)});
+  filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, kWriteFlags, O_RDONLY)});
+  const scmp_arg_cmp no_code = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+  filter.Add(SCMP_ACT_ALLOW, "mprotect", {no_code});
+  // Not shared memory without a file: RLIMIT_DATA does not count it.
+  filter.Add(SCMP_ACT_ALLOW, "mmap",
+             {no_code, SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_PRIVATE | MAP_SHARED, MAP_PRIVATE)});
+  filter.Add(SCMP_ACT_ALLOW, "mmap", {no_code, SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0)});
+  // Code of shared libraries. Files are read-only, so it is not the candidate's own.
+  filter.Add(SCMP_ACT_ALLOW, "mmap",
+             {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC | PROT_WRITE, PROT_EXEC),
+              SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0)});
+  // Not F_SETOWN and F_SETSIG: they make the kernel send signals to other processes.
+  for (const unsigned long command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL}) {
+    filter.Add(SCMP_ACT_ALLOW, "fcntl", {SCMP_A1(SCMP_CMP_EQ, command)});
+  }
+  filter.AddTerminalRequests();
+  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0)});
+  TRY_ASSIGN(const auto program, filter.Compile());
+  const auto bytes = std::as_bytes(std::span(program));
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 
 std::string SyscallName(int number) {

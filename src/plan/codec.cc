@@ -40,6 +40,7 @@ Json Write(const Launch& launch) {
             {"cooperative", launch.cooperative},
             {"parameters", Base64Encode(launch.parameters)},
             {"relocations", Write(launch.relocations)}};
+  if (launch.image != 0) json["image"] = launch.image;
   if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
   if (!launch.places.empty()) json["places"] = launch.places;
@@ -115,6 +116,14 @@ Result<uint64_t> ReadCount(const Json& object, const char* key, std::string_view
   return static_cast<uint64_t>(value);
 }
 
+/// Absent means 0.
+Result<int> ReadImage(const Json& object, std::string_view what) {
+  if (!object.contains("image")) return 0;
+  TRY_ASSIGN(const int64_t image, JsonInt(object, "image", what));
+  if (image < 0 || image >= kMaxImages) return Bad<int>(what, "\"image\" out of range");
+  return static_cast<int>(image);
+}
+
 Result<std::string> ReadBytes(const Json& object, const char* key, std::string_view what) {
   TRY_ASSIGN(const auto text, JsonString(object, key, what));
   return Base64Decode(text, fmt::format("{}.{}", what, key));
@@ -152,6 +161,7 @@ Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what
 Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   Launch launch;
   TRY_ASSIGN(launch.kernel, JsonString(json, "kernel", what));
+  TRY_ASSIGN(launch.image, ReadImage(json, what));
   TRY_ASSIGN(launch.grid, ReadDim(json, "grid", what));
   TRY_ASSIGN(launch.block, ReadDim(json, "block", what));
   TRY_ASSIGN(launch.cluster, ReadDim(json, "cluster", what));
@@ -294,6 +304,7 @@ Result<Buffer> ReadBuffer(const Json& json, std::string_view what) {
   }
   if (buffer.kind == BufferKind::kSymbol) {
     TRY_ASSIGN(buffer.symbol, JsonString(json, "symbol", what));
+    TRY_ASSIGN(buffer.image, ReadImage(json, what));
   }
   return buffer;
 }
@@ -323,6 +334,7 @@ Json ToJson(const Plan& plan) {
     Json item{{"kind", kBufferKinds[static_cast<int>(buffer.kind)]}, {"bytes", buffer.bytes}};
     if (buffer.kind == BufferKind::kArgument) item["argument"] = buffer.argument;
     if (buffer.kind == BufferKind::kSymbol) item["symbol"] = buffer.symbol;
+    if (buffer.image != 0) item["image"] = buffer.image;
     buffers.push_back(std::move(item));
   }
   Json nodes = Json::array();
@@ -336,13 +348,15 @@ Json ToJson(const Plan& plan) {
   for (const View& view : plan.outputs) {
     outputs.push_back(view.address.buffer == kNoneOutput ? Json(nullptr) : Write(view));
   }
-  return Json{{"schema", kSchema},
+  Json json{{"schema", kSchema},
               {"function", plan.function},
               {"device", plan.device},
               {"buffers", std::move(buffers)},
               {"nodes", std::move(nodes)},
               {"outputs", std::move(outputs)},
               {"returns_tuple", plan.returns_tuple}};
+  if (plan.prepared != 0) json["prepared"] = plan.prepared;
+  return json;
 }
 
 Result<Plan> FromJson(const Json& json, std::string_view what) {
@@ -364,6 +378,10 @@ Result<Plan> FromJson(const Json& json, std::string_view what) {
   };
   TRY_ASSIGN(plan.outputs, ReadList<View>(json, "outputs", kMaxOutputs, what, read_output));
   TRY_ASSIGN(plan.returns_tuple, JsonBool(json, "returns_tuple", what));
+  if (json.contains("prepared")) {
+    TRY_ASSIGN(const int64_t prepared, JsonInt(json, "prepared", what));
+    plan.prepared = static_cast<int>(std::clamp<int64_t>(prepared, -1, INT32_MAX));
+  }
   TRY(Validate(plan));
   return plan;
 }

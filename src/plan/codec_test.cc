@@ -8,11 +8,13 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "plan/limits.h"
 
 namespace cupel::plan {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 View MakeView(int buffer, std::vector<int64_t> shape, std::vector<int64_t> strides) {
   View view;
@@ -78,9 +80,10 @@ Plan Sample() {
   plan.buffers = {{BufferKind::kArgument, 4096, 0, ""},
                   {BufferKind::kTemporary, 1024, -1, ""},
                   {BufferKind::kWorkspace, 64, -1, ""},
-                  {BufferKind::kSymbol, 128, -1, "_ZL6lookup"}};
+                  {BufferKind::kSymbol, 128, -1, "_ZL6lookup", 3}};
   Launch launch;
   launch.kernel = "_Z3addPKfPfi";
+  launch.image = 2;
   launch.grid = {8, 2, 1};
   launch.block = {256, 1, 1};
   launch.cluster = {2, 1, 1};
@@ -136,6 +139,31 @@ TEST(PlanCodec, DescribesEachNodeInOneLine) {
   Plan plan = Sample();
   plan.buffers[3].symbol = "t";  // extern "C" names must not be demangled as types
   EXPECT_THAT(Describe(plan), HasSubstr("-> t + 64"));
+}
+
+TEST(PlanCodec, NamesTheImageOfEqualKernelsAndOmitsImage0) {
+  Plan plan = Sample();
+  EXPECT_THAT(Describe(plan), Not(HasSubstr("image")));
+  plan.nodes.push_back(plan.nodes[1]);
+  std::get<Launch>(plan.nodes.back().work).image = 0;
+  EXPECT_THAT(Describe(plan), HasSubstr("shared 70000 image 2 cluster"));
+  EXPECT_THAT(Describe(plan), HasSubstr("shared 70000 cluster"));
+  const Json json = ToJson(plan);
+  EXPECT_EQ(json["nodes"][1]["image"], 2);
+  EXPECT_EQ(json["buffers"][3]["image"], 3);
+  EXPECT_FALSE(json["nodes"].back().contains("image"));
+}
+
+TEST(PlanCodec, RejectsImagesOutOfRange) {
+  for (const int64_t image : {int64_t{-1}, int64_t{kMaxImages}, int64_t{1} << 32}) {
+    for (const char* at : {"/nodes/1/image", "/buffers/3/image"}) {
+      Json json = ToJson(Sample());
+      json[Json::json_pointer(at)] = image;
+      const auto plan = FromJson(json, "plan");
+      ASSERT_FALSE(plan) << at << " " << image;
+      EXPECT_THAT(plan.error().message, HasSubstr("\"image\" out of range"));
+    }
+  }
 }
 
 struct InvalidCase {
@@ -210,6 +238,13 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"gemm pointers", [](Plan& p) { std::get<Gemm>(p.nodes[6].work).batch = 3; }, "pointers"},
       {"huge buffer", [](Plan& p) { p.buffers[0].bytes = ~0ull; }, "1 TiB"},
       {"argument without index", [](Plan& p) { p.buffers[0].argument = -1; }, "disagree"},
+      {"kernel of a negative image", [](Plan& p) { std::get<Launch>(p.nodes[1].work).image = -1; },
+       "image out of range"},
+      {"kernel of an image past the limit",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).image = kMaxImages; }, "image out of range"},
+      {"variable of an image past the limit", [](Plan& p) { p.buffers[3].image = kMaxImages; },
+       "image out of range"},
+      {"image of a temporary", [](Plan& p) { p.buffers[1].image = 1; }, "image and kind"},
       {"none with a shape", [](Plan& p) { p.outputs[1].shape = {1}; }, "None"},
   };
   ASSERT_TRUE(Validate(Sample()));
@@ -248,8 +283,9 @@ TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
   }
   for (size_t i = 0; i < good["nodes"].size(); ++i) {
     for (const auto& item : good["nodes"][i].items()) {
+      // Absent if they have their default, and from older plans.
       const bool is_optional = item.key() == "tensor_maps" || item.key() == "places" ||
-                               item.key() == "lone_clusters";  // older plans have none
+                               item.key() == "image" || item.key() == "lone_clusters";
       if (is_optional) continue;
       Json bad = good;
       bad["nodes"][i].erase(item.key());

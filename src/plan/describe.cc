@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+#include <set>
+#include <string_view>
+
 #include "base/demangle.h"
 #include "plan/codec.h"
 #include "plan/tensor_map_json.h"
@@ -18,7 +22,12 @@ std::string Text(const Dim3& dim) {
 
 class Describer {
  public:
-  explicit Describer(const Plan& plan) : plan_(plan) {}
+  explicit Describer(const Plan& plan) : plan_(plan) {
+    for (const Node& node : plan.nodes) {
+      const auto* launch = std::get_if<Launch>(&node.work);
+      if (launch != nullptr) images_[launch->kernel].insert(launch->image);
+    }
+  }
 
   std::string Text(const Address& address) const {
     std::string name;
@@ -65,6 +74,9 @@ class Describer {
     std::string line =
         fmt::format("launch {} grid {} block {} shared {}", Demangle(launch.kernel),
                     plan::Text(launch.grid), plan::Text(launch.block), launch.dynamic_shared);
+    if (launch.image != 0 && images_.at(launch.kernel).size() > 1) {
+      line += fmt::format(" image {}", launch.image);
+    }
     if (launch.cluster != Dim3{}) line += " cluster " + plan::Text(launch.cluster);
     if (launch.cooperative) line += " cooperative";
     for (const Relocation& r : launch.relocations) {
@@ -100,6 +112,7 @@ class Describer {
 
  private:
   const Plan& plan_;
+  std::map<std::string_view, std::set<int>> images_;  // that have a kernel of this name
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace cupel::plan {
 inline constexpr size_t kMaxBuffers = 1'000'000;
 inline constexpr size_t kMaxNodes = 1'000'000;
 inline constexpr size_t kMaxOutputs = 4096;
+inline constexpr int kMaxImages = 256;
 inline constexpr size_t kMaxEdges = 16'000'000;      // all "after" lists, all batch pointers
 inline constexpr size_t kMaxNameBytes = 65536;       // mangled names of templates are long
 inline constexpr size_t kMaxParameterBytes = 32764;  // CUDA's limit since compute capability 7.0

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -29,6 +30,7 @@ struct Buffer {
   uint64_t bytes = 0;
   int argument = -1;   // kArgument
   std::string symbol;  // kSymbol: mangled name
+  int image = 0;       // kSymbol: the image whose variable it is
   bool operator==(const Buffer&) const = default;
 };
 
@@ -76,6 +78,7 @@ struct Dim3 {
 /// A kernel launch. `parameters` has the layout of the kernel's PTX .param space.
 struct Launch {
   std::string kernel;  // mangled entry name
+  int image = 0;       // that has the kernel: an index into the images of the recording
   Dim3 grid, block;
   Dim3 cluster;  // 1,1,1 without clusters
   /// Launched as clusters of one block. Without clusters, st.async and the like are illegal.
@@ -227,10 +230,20 @@ struct Plan {
   std::vector<Node> nodes;
   std::vector<View> outputs;  // in the order returned; None is a View with address.buffer -2
   bool returns_tuple = false;
+  /// The first nodes make what later calls find in memory: work of a program's construction, which
+  /// depends on no input. A call repeats them.
+  int prepared = 0;
   std::string function;  // "forward" or "backward"
   std::string device;    // device::Description::name that the host code saw
   bool operator==(const Plan&) const = default;
 };
+
+/// True if a buffer of the plan is the variable `symbol` of `image`.
+inline bool HasVariable(const Plan& plan, int image, std::string_view symbol) {
+  return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& buffer) {
+    return buffer.kind == BufferKind::kSymbol && buffer.image == image && buffer.symbol == symbol;
+  });
+}
 
 /// The least memory traffic of a call: every argument read once, every output written once.
 struct Traffic {

@@ -39,6 +39,10 @@ class Validator {
       TRY(CheckAfter(node, i));
       TRY(std::visit([this](const auto& work) { return Check(work); }, node.work));
     }
+    where_.clear();
+    if (plan_.prepared < 0 || static_cast<size_t>(plan_.prepared) > plan_.nodes.size()) {
+      return Bad("\"prepared\" is no number of nodes");
+    }
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       where_ = fmt::format("output {}", i);
       const View& view = plan_.outputs[i];
@@ -58,6 +62,10 @@ class Validator {
                                                  : fmt::format("plan: {}: {}", where_, problem));
   }
 
+  Status CheckImage(int image) const {
+    return image >= 0 && image < kMaxImages ? Status() : Bad("image out of range");
+  }
+
   Status CheckBuffer(const Buffer& buffer) {
     if (buffer.bytes > kMaxBufferBytes) return Bad("larger than the limit of 1 TiB");
     const bool is_argument = buffer.kind == BufferKind::kArgument;
@@ -69,7 +77,10 @@ class Validator {
       return Bad("symbol name and kind disagree");
     }
     if (buffer.symbol.size() > kMaxNameBytes) return Bad("symbol name too long");
-    return {};
+    if (buffer.kind != BufferKind::kSymbol && buffer.image != 0) {
+      return Bad("image and kind disagree");
+    }
+    return CheckImage(buffer.image);
   }
 
   Status CheckAfter(const Node& node, size_t index) {
@@ -177,6 +188,7 @@ class Validator {
     if (launch.kernel.empty() || launch.kernel.size() > kMaxNameBytes) {
       return Bad("kernel name missing or too long");
     }
+    TRY(CheckImage(launch.image));
     if (launch.parameters.size() > kMaxParameterBytes) return Bad("parameter block too large");
     TRY(CountHostBytes(launch.parameters.size()));
     if (!std::is_sorted(launch.places.begin(), launch.places.end()) ||

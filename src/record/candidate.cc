@@ -160,24 +160,20 @@ Candidate Candidate::Load(const std::string& path) {
 
 std::vector<std::string> Candidate::Functions() const {
   constexpr size_t kMost = 1024;
-  std::vector<std::string> names;
-  describe_(
-      [](void* context, const char* name, const char* /*signature*/) {
-        auto& list = *static_cast<std::vector<std::string>*>(context);
-        if (list.size() < kMost) list.emplace_back(name);
-      },
-      &names);
-  return names;
-}
-
-std::string Candidate::Exports() const {
-  std::vector<std::string> names;
+  std::vector<std::string> signatures;
   describe_(
       [](void* context, const char* name, const char* signature) {
         auto& list = *static_cast<std::vector<std::string>*>(context);
-        if (list.size() < 32) list.emplace_back(signature != nullptr ? signature : name);
+        if (list.size() < kMost) list.emplace_back(signature != nullptr ? signature : name);
       },
-      &names);
+      &signatures);
+  return signatures;
+}
+
+std::string Candidate::Exports() const {
+  constexpr size_t kShown = 32;
+  std::vector<std::string> names = Functions();
+  names.resize(std::min(names.size(), kShown));
   return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
 }
 

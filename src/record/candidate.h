@@ -25,7 +25,7 @@ class Candidate {
   /// Runs hostile code from here on. Refuses if the object cannot be loaded or is not a module.
   static Candidate Load(const std::string& path);
 
-  /// The names of the module's functions.
+  /// The signatures of the module's functions: "forward(x: torch.Tensor) -> torch.Tensor".
   std::vector<std::string> Functions() const;
 
   struct Call {

@@ -125,6 +125,7 @@ struct Recorder::Impl {
     plan::Plan plan;
   };
 
+  build::Images images;  // the one that is recorded
   device::Description device;
   Options options;
   std::string shared_object;
@@ -297,7 +298,7 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
       }
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
       const auto symbol = symbol_bytes.find(buffer.symbol);
-      if (symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
+      if (buffer.image != 0 || symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
         return Inconsistent("a buffer does not match a device variable");
       }
     }
@@ -306,7 +307,8 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
     const auto* launch = std::get_if<plan::Launch>(&node.work);
     if (launch == nullptr) continue;
     const auto kernel = parameter_bytes.find(launch->kernel);
-    if (kernel == parameter_bytes.end() || kernel->second != launch->parameters.size()) {
+    if (launch->image != 0 || kernel == parameter_bytes.end() ||
+        kernel->second != launch->parameters.size()) {
       return Inconsistent("a launch does not match a kernel of this file");
     }
   }
@@ -353,6 +355,7 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   const auto host_us = JsonNumber(json, "host_us", "recorder");
   if (!json.contains("plan") || !host_us) return damaged(Inconsistent("its answer has no plan"));
   Recording recording;
+  recording.images = images;
   if (auto refusal = TakePlan(json["plan"], request, recording.plan)) {
     return damaged(std::move(*refusal));
   }
@@ -384,6 +387,7 @@ Result<Recorder> Recorder::Start(const build::Image& image, const device::Descri
   }
   TRY_ASSIGN(const ptx::Module module, ptx::Parse(image.ptx));
   auto impl = std::make_unique<Impl>();
+  impl->images = build::OneImage(image);
   impl->device = device;
   impl->options = options;
   impl->shared_object = image.shared_object.string();

@@ -52,7 +52,7 @@ class Recorder : public CallRecorder {
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
                          const task::Setting& setting) override;
 
-  /// The functions that the extension exports.
+  /// The signatures of the functions that the extension exports: "f(x: torch.Tensor, k: int = 3)".
   Result<std::variant<std::vector<std::string>, Refusal>> Functions();
 
   Result<std::variant<std::monostate, Refusal>> Recheck() override;

@@ -117,6 +117,8 @@ TEST_F(RecorderTest, RecordsThePlanOfHonestCode) {
   EXPECT_EQ(factor, 2);
   EXPECT_EQ(plan.function, "forward");
   EXPECT_EQ(plan.device, device::All().front().name);
+  ASSERT_EQ(recording.images.size(), 1u);
+  EXPECT_EQ(recording.images[0]->ptx, image_.ptx);
 }
 
 TEST_F(RecorderTest, RecordsCopiesFillsAndSymbols) {
@@ -453,6 +455,12 @@ TEST_F(RecorderTest, RejectsForgedAnswersOfTheChild) {
   ExpectRefused("forge", "host_crash", "damaged the recording process");
   ExpectRefused("says_internal", "host_crash", "damaged the recording process");
   ExpectRefused("too_long", "host_crash", "are not inside buffer");
+}
+
+TEST_F(RecorderTest, RejectsForgedPlansOfOtherImages) {
+  ExpectRefused("forge_kernel", "host_crash", "a launch does not match a kernel of this file");
+  ExpectRefused("forge_variable", "host_crash", "a buffer does not match a device variable");
+  EXPECT_EQ(PlanOf(Record("forge_plan")).nodes.size(), 1u);
 }
 
 TEST_F(RecorderTest, NamesAllMissingFunctions) {

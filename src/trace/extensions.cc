@@ -20,7 +20,7 @@ namespace {
 using record::Refusal;
 using Reply = Extensions::Reply;
 
-constexpr std::string_view kWhat = "a call of an extension";
+constexpr std::string_view kQuestion = "a call of an extension";
 constexpr size_t kMostImages = 64;
 constexpr size_t kMostParts = 100'000;
 
@@ -66,7 +66,7 @@ Result<Reply> Extensions::Build(const Json& question) {
   const Sources& sources = std::get<Sources>(found);
   build::Options options = build_;
   const build::AnswerFlags flags = build::FlagsOfAnswer(sources.flags);
-  options.flags.insert(options.flags.end(), flags.kept.begin(), flags.kept.end());
+  options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
   if (sources.has_files) options.include_roots.push_back(program_.parent_path());
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
@@ -74,7 +74,15 @@ Result<Reply> Extensions::Build(const Json& question) {
   TRY(os::WriteFileAtomically(file, sources.text));
   TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
-    return Reply(RefusalOf(*failure, sources.name));
+    Refusal refusal = RefusalOf(*failure, sources.name);
+    if (refusal.unsupported) return Reply(std::move(refusal));
+    // The program may catch the exception and go on.
+    const Json failed{{"failed",
+                       {{"code", refusal.code},
+                        {"message", refusal.message},
+                        {"where", refusal.where}}}};
+    built_.emplace(key, failed);
+    return Reply(failed);
   }
   auto& image = std::get<build::Image>(outcome);
   image.source = program_;
@@ -94,10 +102,10 @@ Result<Reply> Extensions::Load(build::Image image) {
 }
 
 Result<Reply> Extensions::Call(const Json& question) {
-  TRY_ASSIGN(const int64_t image, JsonInt(question, "image", kWhat));
+  TRY_ASSIGN(const int64_t image, JsonInt(question, "image", kQuestion));
   record::Request request;
-  TRY_ASSIGN(request.function, JsonString(question, "function", kWhat));
-  TRY_ASSIGN(const Json* arguments, JsonArray(question, "arguments", kWhat));
+  TRY_ASSIGN(request.function, JsonString(question, "function", kQuestion));
+  TRY_ASSIGN(const Json* arguments, JsonArray(question, "arguments", kQuestion));
   if (image < 0 || static_cast<size_t>(image) >= known_.size() || parts_.size() >= kMostParts) {
     return Fail(ErrorCode::kInvalidArgument, "a call of an unknown extension");
   }
@@ -108,13 +116,14 @@ Result<Reply> Extensions::Call(const Json& question) {
   if (recorded == known.calls.end()) {
     TRY_ASSIGN(auto outcome, known.recorder.Record(request));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Reply(std::move(*refusal));
-    recorded = known.calls.emplace(key, std::get<record::Recording>(std::move(outcome))).first;
+    recorded = known.calls.emplace(key, parts_.size()).first;
+    parts_.push_back(
+        {std::move(std::get<record::Recording>(outcome).plan), static_cast<int>(image)});
   }
-  const plan::Plan& plan = recorded->second.plan;
-  parts_.push_back({plan, static_cast<int>(image)});
+  const plan::Plan& plan = parts_[recorded->second].plan;
   Json outputs = Json::array();
   for (const plan::View& view : plan.outputs) outputs.push_back(OutputOf(view, plan));
-  return Reply(Json{{"call", parts_.size() - 1},
+  return Reply(Json{{"call", recorded->second},
                     {"outputs", std::move(outputs)},
                     {"tuple", plan.returns_tuple}});
 }

@@ -30,12 +30,9 @@ class Extensions {
   /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply has
   /// "image" and "functions".
   Result<Reply> Build(const Json& question);
-  /// {"image", "function", "arguments"}: records a call. The reply has "call", the number of its
-  /// Part, "outputs" and "tuple".
+  /// {"image", "function", "arguments"}: records a call, once. The reply has "call", the number of
+  /// its Part, "outputs" and "tuple".
   Result<Reply> Call(const Json& question);
-
-  /// Forgets the parts of earlier calls: their numbers start from 0 again.
-  void Forget() { parts_.clear(); }
 
   const std::vector<Part>& parts() const { return parts_; }
   const build::Images& images() const { return images_; }
@@ -45,7 +42,7 @@ class Extensions {
  private:
   struct Known {
     record::Recorder recorder;
-    std::map<std::string, record::Recording> calls;  // by function and arguments
+    std::map<std::string, size_t> calls;  // the numbers of their parts, by function and arguments
   };
   Result<Reply> Load(build::Image image);
 

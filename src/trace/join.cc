@@ -24,7 +24,7 @@ using plan::View;
 using record::Refusal;
 using Joined = std::variant<plan::Plan, Refusal>;
 
-constexpr std::string_view kWhat = "the trace";
+constexpr std::string_view kTrace = "the trace";
 
 Refusal Inconsistent(std::string_view problem) {
   return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
@@ -65,24 +65,28 @@ class Joiner {
 
  private:
   Status Read(const Json& trace) {
-    TRY_ASSIGN(const Json* storages, JsonArray(trace, "storages", kWhat));
+    TRY_ASSIGN(const Json* storages, JsonArray(trace, "storages", kTrace));
     if (storages->size() > plan::kMaxBuffers) return Broken("it has too many storages");
     for (const Json& storage : *storages) TRY(AddStorage(storage));
     storages_ = plan_.buffers.size();
-    TRY_ASSIGN(const Json* steps, JsonArray(trace, "steps", kWhat));
-    for (const Json& step : *steps) {
+    TRY_ASSIGN(const Json* steps, JsonArray(trace, "steps", kTrace));
+    TRY_ASSIGN(const int64_t prepared, JsonInt(trace, "prepared", kTrace));
+    for (size_t i = 0; i < steps->size(); ++i) {
       first_of_step_ = plan_.nodes.size();
-      TRY(AddStep(step));
+      TRY(AddStep((*steps)[i]));
       EndStep();
+      if (static_cast<int64_t>(i) + 1 == prepared) {
+        plan_.prepared = static_cast<int>(plan_.nodes.size());
+      }
     }
-    TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kWhat));
+    TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kTrace));
     for (const Json& output : *outputs) {
       View& view = plan_.outputs.emplace_back();
       view.address.buffer = plan::kNoneOutput;
       if (output.is_null()) continue;
       TRY_ASSIGN(view, ReadView(output));
     }
-    TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kWhat));
+    TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kTrace));
     return {};
   }
 
@@ -98,12 +102,12 @@ class Joiner {
 
   Status AddStorage(const Json& json) {
     plan::Buffer& buffer = plan_.buffers.emplace_back();
-    TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kWhat));
+    TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kTrace));
     buffer.bytes = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
-    TRY_ASSIGN(const bool is_kept, JsonBool(json, "kept", kWhat));
+    TRY_ASSIGN(const bool is_kept, JsonBool(json, "kept", kTrace));
     buffer.kind = is_kept ? plan::BufferKind::kWorkspace : plan::BufferKind::kTemporary;
     if (json.contains("argument") && !json["argument"].is_null()) {
-      TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kWhat));
+      TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kTrace));
       if (argument < 0 || static_cast<size_t>(argument) >= parts_.argument_bytes.size() ||
           parts_.argument_bytes[static_cast<size_t>(argument)] != buffer.bytes) {
         return Broken("a storage does not match its argument");
@@ -115,7 +119,7 @@ class Joiner {
   }
 
   Result<View> ReadView(const Json& json) const {
-    TRY_ASSIGN(View view, plan::ReadView(json, kWhat));
+    TRY_ASSIGN(View view, plan::ReadView(json, kTrace));
     TRY(CheckStorage(view.address.buffer));
     return view;
   }
@@ -149,21 +153,21 @@ class Joiner {
 
   Status AddStep(const Json& step) {
     if (plan_.nodes.size() > plan::kMaxNodes) return Broken("it has too many steps");
-    TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kWhat));
+    TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kTrace));
     if (kind == "operator") return AddOperator(step);
     if (kind == "call") return AddCall(step);
-    TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kWhat));
+    TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kTrace));
     TRY_ASSIGN(const View to, ReadView(*to_json));
     if (kind == "copy") {
-      TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kWhat));
+      TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kTrace));
       TRY_ASSIGN(View from, ReadView(*from_json));
       if (from.shape != to.shape) return Broken("a copy between different shapes");
       if (ElementsOf(to) > 0) Add(plan::CopyView{to, std::move(from)});
       return {};
     }
     const char* field = kind == "fill" ? "pattern" : "bytes";
-    TRY_ASSIGN(const std::string text, JsonString(step, field, kWhat));
-    TRY_ASSIGN(std::string bytes, Base64Decode(text, kWhat));
+    TRY_ASSIGN(const std::string text, JsonString(step, field, kTrace));
+    TRY_ASSIGN(std::string bytes, Base64Decode(text, kTrace));
     if (kind == "fill") return AddFill(to, std::move(bytes));
     if (kind != "upload" || !IsDense(to)) return Broken("a step of an unknown kind");
     Add(plan::Upload{to.address, std::move(bytes), {}, {}});
@@ -195,7 +199,7 @@ class Joiner {
   Status AddOperator(const Json& step) {
     Json json = step;
     json["mutated"] = Json::array();
-    TRY_ASSIGN(plan::Operator work, plan::ReadOperator(json, kWhat));
+    TRY_ASSIGN(plan::Operator work, plan::ReadOperator(json, kTrace));
     Status known;
     plan::ForEachView(work, [&](const View& view, bool /*is_written*/) {
       if (known) known = CheckStorage(view.address.buffer);
@@ -205,10 +209,10 @@ class Joiner {
       return Refuse({"unsupported_operator", "operators of PyTorch need PyTorch", "", true});
     }
     TRY_ASSIGN(const Json answer, parts_.operators->Describe(QuestionOf(work)));
-    if (const auto why = JsonString(answer, "refused", kWhat)) {
+    if (const auto why = JsonString(answer, "refused", kTrace)) {
       return Refuse({"unsupported_operator", *why, work.name, true});
     }
-    if (const auto why = JsonString(answer, "failure", kWhat)) {
+    if (const auto why = JsonString(answer, "failure", kTrace)) {
       return Refuse({"host_exception", *why, work.name, false});
     }
     TRY(CheckResults(answer, work));
@@ -236,8 +240,8 @@ class Joiner {
 
   /// Compares the results in the trace with what PyTorch says, and takes over what it writes.
   Status CheckResults(const Json& answer, plan::Operator& work) const {
-    TRY_ASSIGN(const Json* outputs, JsonArray(answer, "outputs", kWhat));
-    TRY_ASSIGN(const auto mutated, JsonIntList(answer, "mutated", kWhat));
+    TRY_ASSIGN(const Json* outputs, JsonArray(answer, "outputs", kTrace));
+    TRY_ASSIGN(const auto mutated, JsonIntList(answer, "mutated", kTrace));
     work.mutated.assign(mutated.begin(), mutated.end());
     if (outputs->size() != work.results.size()) return Broken("an operator's results differ");
     for (size_t i = 0; i < outputs->size(); ++i) {
@@ -248,10 +252,10 @@ class Joiner {
         return Broken("an operator's result is in other memory");
       }
       if (!is_new) continue;
-      TRY_ASSIGN(const std::string dtype, JsonString(output, "dtype", kWhat));
-      TRY_ASSIGN(const DType type, plan::ReadDType(dtype, kWhat));
-      TRY_ASSIGN(const auto shape, JsonIntList(output, "shape", kWhat));
-      TRY_ASSIGN(const auto strides, JsonIntList(output, "strides", kWhat));
+      TRY_ASSIGN(const std::string dtype, JsonString(output, "dtype", kTrace));
+      TRY_ASSIGN(const DType type, plan::ReadDType(dtype, kTrace));
+      TRY_ASSIGN(const auto shape, JsonIntList(output, "shape", kTrace));
+      TRY_ASSIGN(const auto strides, JsonIntList(output, "strides", kTrace));
       if (type != view.dtype || shape != view.shape || strides != view.strides) {
         return Broken(fmt::format("a result of {} has another shape", work.name));
       }
@@ -262,9 +266,9 @@ class Joiner {
   // ---- calls of extensions ----
 
   Status AddCall(const Json& step) {
-    TRY_ASSIGN(const int64_t call, JsonInt(step, "call", kWhat));
-    TRY_ASSIGN(const auto storages, JsonIntList(step, "storages", kWhat));
-    TRY_ASSIGN(const Json* made, JsonArray(step, "made", kWhat));
+    TRY_ASSIGN(const int64_t call, JsonInt(step, "call", kTrace));
+    TRY_ASSIGN(const auto storages, JsonIntList(step, "storages", kTrace));
+    TRY_ASSIGN(const Json* made, JsonArray(step, "made", kTrace));
     if (call < 0 || static_cast<size_t>(call) >= parts_.calls.size()) {
       return Broken("an unknown call");
     }

@@ -23,7 +23,7 @@ using record::Refusal;
 using Answer = std::variant<Json, Refusal>;
 using Checked = std::variant<std::monostate, Refusal>;
 
-constexpr std::string_view kWhat = "the program's process";
+constexpr std::string_view kChild = "the program's process";
 constexpr size_t kMaxProgram = 4u << 20;
 constexpr size_t kMaxNotes = 64;
 constexpr int kMostQuestions = 100'000;  // of one answer
@@ -41,21 +41,22 @@ std::string Clean(std::string text) {
   return text;
 }
 
-Refusal Inconsistent(std::string_view problem) {
+Refusal Damaged(std::string_view problem) {
   return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
           false};
 }
 
 Result<Refusal> ReadRefusal(const Json& json) {
   Refusal refusal;
-  TRY_ASSIGN(refusal.code, JsonString(json, "code", kWhat));
-  TRY_ASSIGN(refusal.message, JsonString(json, "message", kWhat));
-  TRY_ASSIGN(refusal.where, JsonString(json, "where", kWhat));
-  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
+  TRY_ASSIGN(refusal.code, JsonString(json, "code", kChild));
+  TRY_ASSIGN(refusal.message, JsonString(json, "message", kChild));
+  TRY_ASSIGN(refusal.where, JsonString(json, "where", kChild));
+  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kChild));
   constexpr std::string_view kKnown[] = {
       "host_exception", "host_privilege", "wrong_arguments", "no_function",
       "wrong_return",   "impure",         "unsupported_api", "unsupported_operator",
-      "reads_device_memory"};
+      "reads_device_memory", "compile_error", "no_module",
+      "build_timeout", "build_limits"};
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }
@@ -150,7 +151,7 @@ Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
       child.reset();
       return tl::unexpected<Error>(frame.error());
     }
-    return End(Inconsistent("its answer is too large"));
+    return End(Damaged("its answer is too large"));
   }
   if (!*frame && end == os::FrameEnd::kTimeout) {
     return End({"host_timeout",
@@ -161,18 +162,18 @@ Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
     const std::string how = child->HowItEnded();
     return End({"host_crash", fmt::format("the program ended its process ({})", how), "", false});
   }
-  auto json = ParseJson(**frame, kWhat);
-  if (!json || !json->is_object()) return End(Inconsistent("its answer is not JSON"));
+  auto json = ParseJson(**frame, kChild);
+  if (!json || !json->is_object()) return End(Damaged("its answer is not JSON"));
   if (!json->contains("refusal")) return std::move(*json);
   auto refusal = ReadRefusal((*json)["refusal"]);
-  if (!refusal) return End(Inconsistent("its refusal cannot be read"));
+  if (!refusal) return End(Damaged("its refusal cannot be read"));
   return End(std::move(*refusal));
 }
 
 /// The answer to a question of the program. A refusal ends the recording, whatever the program
 /// would do with it.
 Result<std::variant<Json, Refusal>> Tracer::Impl::Reply(const Json& question) {
-  const auto kind = JsonString(question, "ask", kWhat);
+  const auto kind = JsonString(question, "ask", kChild);
   if (!kind) return tl::unexpected(kind.error());
   if (*kind == "build") return extensions.Build(question);
   if (*kind == "call") return extensions.Call(question);
@@ -198,13 +199,13 @@ Result<Answer> Tracer::Impl::Ask(const Json& request) {
     auto reply = Reply(*json);
     if (!reply) {
       if (reply.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(reply.error());
-      return End(Inconsistent(reply.error().message));
+      return End(Damaged(reply.error().message));
     }
     if (auto* refusal = std::get_if<Refusal>(&*reply)) return End(std::move(*refusal));
     deadline += Clock::now() - asked;
     (void)write(std::get<Json>(*reply), deadline);
   }
-  return End(Inconsistent("it asks too many questions"));
+  return End(Damaged("it asks too many questions"));
 }
 
 Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
@@ -222,15 +223,14 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
                                           const std::vector<uint64_t>& storages) {
   TRY_ASSIGN(auto refusal, StartChild());
   if (refusal) return record::Outcome(std::move(*refusal));
-  extensions.Forget();
   TRY_ASSIGN(auto answer, Ask(request));
   if (auto* refused = std::get_if<Refusal>(&answer)) return record::Outcome(std::move(*refused));
   const Json& json = std::get<Json>(answer);
-  const auto host_us = JsonNumber(json, "host_us", kWhat);
-  const auto recordings = JsonInt(json, "recordings", kWhat);
-  const auto notes = JsonArray(json, "notes", kWhat);
+  const auto host_us = JsonNumber(json, "host_us", kChild);
+  const auto recordings = JsonInt(json, "recordings", kChild);
+  const auto notes = JsonArray(json, "notes", kChild);
   if (!json.contains("plan") || !host_us || !recordings || !notes) {
-    return record::Outcome(End(Inconsistent("its answer has no plan")));
+    return record::Outcome(End(Damaged("its answer has no plan")));
   }
   record::Recording recording;
   TRY_ASSIGN(auto plan, TakePlan(json["plan"], storages));
@@ -285,7 +285,8 @@ Result<record::Outcome> Tracer::Record(const std::string& function,
       {"arguments", signature.value("arguments", Json::array())},
       {"args", WriteArguments(call.args)},
       {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
-      {"seconds", kSeconds}};
+      {"seconds", kSeconds},
+      {"seed", impl_->random.Below(1u << 30)}};
   TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
   if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
     impl_->seen.push_back({request, storages, recording->plan});

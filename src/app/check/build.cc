@@ -72,7 +72,7 @@ Result<build::Outcome> Build(const BuildOptions& options, Events& events) {
     task.emplace(std::move(named));
   }
   TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(options.kernel, task ? &*task : nullptr, task::Direction::kForward,
+             ExtractCandidate(options.kernel, task ? &*task : nullptr, task::Direction::kForward,
                            options.common, compile, events));
   TRY_ASSIGN(const build::Options compiling, CompilerOptions(options.common, compile));
   TRY_ASSIGN(build::Outcome outcome, build::Build(file.path, compiling));

@@ -29,7 +29,6 @@ struct Subject {
   judge::Record record;
   fs::path kernel;  // the path that messages name
   task::Task task;
-  CandidateFile file;  // for a Python answer, the extracted file
 };
 
 /// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
@@ -68,15 +67,13 @@ Result<Subject> FindSubject(const VerifyOptions& options, const fs::path& file_o
   TRY_ASSIGN(task::Task listed, FindTask(options, record));
   task::Task task = record.verdict.provenance.asked.reduced ? task::Reduced(std::move(listed))
                                                             : std::move(listed);
-  TRY_ASSIGN(CandidateFile file,
-             OpenCandidate(kernel, &task, record.verdict.direction, options.common));
-  return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
+  return Subject{std::move(record), std::move(kernel), std::move(task)};
 }
 
 /// The checks that must pass, otherwise the record is about other files or was edited.
 Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
   const judge::Record& record = subject.record;
-  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
+  TRY_ASSIGN(const std::string source, os::ReadFile(subject.kernel, build::kMaxSourceBytes));
   std::vector<RecordCheck> checks;
   checks.push_back({"digest", record.verdict.digest, record.computed_digest, true});
   checks.push_back({"form", "as cupel writes it",
@@ -158,7 +155,7 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
   TRY_ASSIGN(auto session, Session::Create(common, compile, events));
   events.Show(Progress{"building"});
-  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
+  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.kernel));
   candidate.path = subject.kernel;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   for (const std::string& warning : session->oracle().warnings()) {

@@ -274,7 +274,7 @@ Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
   TRY_ASSIGN(const int ordinal, RequireGpu(options.common.device));
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
+             ExtractCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
                            options.compile, events));
   TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
   const auto show = [&](const std::string& stage) { events.Show(Progress{stage}); };

@@ -100,8 +100,7 @@ class BenchRun {
     candidates_.resize(options_.kernels.size());
     return ForEachOnLanes(Cores(), candidates_.size(), [&](size_t, size_t i) -> Status {
       TRY_ASSIGN(candidates_[i],
-                 BuildCandidate(options_.kernels[i], *task_, DirectionOf(options_.target),
-                                options_.common, options_.compile, events_));
+                 BuildCandidate(options_.kernels[i], options_.common, options_.compile));
       return {};
     });
   }
@@ -131,9 +130,8 @@ class BenchRun {
   std::vector<assay::KernelToTime> RightAt(const std::string& id) const {
     std::vector<assay::KernelToTime> kernels;
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      const auto* image = std::get_if<build::Image>(&candidates_[i].built);
-      if (image == nullptr || !IsRight(report_.kernels[i].verdict, id)) continue;
-      kernels.push_back({report_.kernels[i].name, image});
+      if (!IsRight(report_.kernels[i].verdict, id)) continue;
+      kernels.push_back({report_.kernels[i].name, &candidates_[i]});
     }
     return kernels;
   }

@@ -85,9 +85,8 @@ class StreamRun {
     job.question = QuestionOf(task, target, options_.common);
     job.question.distributions = distributions_;
     job.question.shadows = options_.shadow;
-    job.build = [this, listed, &task] {
-      return BuildCandidate(listed.kernel, task, listed.direction, options_.common,
-                            options_.compile, events_);
+    job.build = [this, listed] {
+      return BuildCandidate(listed.kernel, options_.common, options_.compile);
     };
     jobs_.push_back(std::move(job));
     return {};

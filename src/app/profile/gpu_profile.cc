@@ -34,13 +34,14 @@ std::vector<const plan::Launch*> LaunchesOf(const plan::Plan& plan) {
 
 void SetLaunch(const std::vector<const plan::Launch*>& launches, size_t index, GpuLaunch* one) {
   one->launch = static_cast<int>(index);
+  one->image = launches[index]->image;
   one->facts.kernel = launches[index]->kernel;
   one->facts.grid = launches[index]->grid;
   one->facts.block = launches[index]->block;
 }
 
 /// Assigns the profiled launches to the plan's. Profilers keep the order, but may skip launches.
-void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaunch>* profiled) {
+void Join(const plan::Plan& plan, const build::Images& images, std::vector<GpuLaunch>* profiled) {
   const std::vector<const plan::Launch*> launches = LaunchesOf(plan);
   size_t next = 0;
   for (GpuLaunch& one : *profiled) {
@@ -58,7 +59,7 @@ void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaun
     for (size_t i = 0; i < launches.size(); ++i) SetLaunch(launches, i, &(*profiled)[i]);
   }
   for (GpuLaunch& one : *profiled) {
-    for (const build::KernelResources& resources : image.resources) {
+    for (const auto& resources : images[static_cast<size_t>(one.image)]->resources) {
       if (resources.kernel != one.facts.kernel) continue;
       one.ptxas = resources;
       one.has_ptxas = true;
@@ -121,7 +122,7 @@ Result<std::filesystem::path> FolderOf(const GpuCall& call, std::optional<os::Te
 Status Measure(const GpuCall& call, GpuProfile* profile) {
   std::optional<os::TempDir> temporary;
   TRY_ASSIGN(const std::filesystem::path folder, FolderOf(call, &temporary));
-  TRY(gpu::WriteOneShot(folder, call.plan, call.image, call.arguments));
+  TRY(gpu::WriteOneShot(folder, call.plan, call.images, call.arguments));
   gpu::OneShotOptions options;
   options.ordinal = call.ordinal;
   options.program = call.program;
@@ -140,7 +141,7 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
 
 Result<records::Counters> Emulate(const GpuCall& call) {
   const auto emulator = emu::MakeEmulator(call.device);
-  TRY_ASSIGN(const auto program, emulator->Load(call.image));
+  TRY_ASSIGN(const auto program, emulator->Load(call.images));
   engine::RunOptions options;
   options.max_blocks = kEmulatedBlocks;
   const auto deadline = std::chrono::steady_clock::now() + kMostOfEmulation;
@@ -170,7 +171,7 @@ Result<GpuProfile> ProfileOnGpu(const GpuCall& call) {
   profile.must_read_bytes = traffic.read_bytes;
   profile.must_write_bytes = traffic.written_bytes;
   TRY(Measure(call, &profile));
-  Join(call.plan, call.image, &profile.launches);
+  Join(call.plan, call.images, &profile.launches);
   if (auto counters = Emulate(call)) {
     profile.emulated = std::move(*counters);
   } else {

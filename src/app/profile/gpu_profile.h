@@ -22,6 +22,7 @@ struct GpuLaunch {
   int launch = -1;  // index among the plan's launches; -1: unknown
   build::KernelResources ptxas;
   bool has_ptxas = false;
+  int image = 0;  // that has the kernel
 };
 
 struct GpuProfile {
@@ -38,7 +39,7 @@ struct GpuProfile {
 /// A call to profile. Borrows its parts.
 struct GpuCall {
   const plan::Plan& plan;
-  const build::Image& image;
+  const build::Images& images;  // of the plan
   std::span<const std::span<const std::byte>> arguments;
   const device::Description& device;
   int ordinal = 0;

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "app/profile/gpu_profile_text.h"
 #include "gpu/ncu_testing.h"
@@ -29,23 +31,25 @@ class GpuProfileTest : public ::testing::Test {
     auto tools = os::TempDir::Create();
     ASSERT_TRUE(tools.has_value());
     tools_.emplace(std::move(*tools));
-    image_.ptx = std::string(gpu::kHead) + gpu::kKernels;
-    image_.resources = {{"add_one", 12, 0, 0, 8, 16, 0}};
+    build::Image image;
+    image.ptx = std::string(gpu::kHead) + gpu::kKernels;
+    image.resources = {{"add_one", 12, 0, 0, 8, 16, 0}};
+    images_ = build::OneImage(std::move(image));
   }
   void TearDown() override { unsetenv("CUPEL_NCU"); }
 
   GpuProfile Profile(const std::filesystem::path& ncu) {
     setenv("CUPEL_NCU", ncu.c_str(), 1);
     const std::span<const std::byte> arguments[] = {std::as_bytes(std::span(x_))};
-    const plan::Plan plan = gpu::Launching("add_one");
     auto profile =
-        ProfileOnGpu({plan, image_, arguments, device::All()[0], 0, keep_, "/bin/false"});
+        ProfileOnGpu({plan_, images_, arguments, device::All()[0], 0, keep_, "/bin/false"});
     EXPECT_TRUE(profile.has_value()) << profile.error().message;
     return profile.value_or(GpuProfile{});
   }
 
   std::optional<os::TempDir> tools_;
-  build::Image image_;
+  plan::Plan plan_ = gpu::Launching("add_one");
+  build::Images images_;
   std::filesystem::path keep_;
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
@@ -64,7 +68,7 @@ TEST_F(GpuProfileTest, MatchesLaunchesByOrderIfNamesDiffer) {
 TEST_F(GpuProfileTest, KeepsTheReport) {
   keep_ = tools_->path() / "kept/single-0";
   Profile(gpu::FakeNcu(tools_->path()));
-  for (const char* name : {"plan.json", "image.ptx", "argument-0.bin", "report.ncu-rep"}) {
+  for (const char* name : {"plan.json", "image-0.ptx", "argument-0.bin", "report.ncu-rep"}) {
     EXPECT_TRUE(std::filesystem::is_regular_file(keep_ / name)) << name;
   }
 }
@@ -99,6 +103,21 @@ TEST_F(GpuProfileTest, CombinesMetricsResourcesAndCounts) {
   EXPECT_EQ(launch.value("duration_us", 0.0), 12.3455);
   ASSERT_TRUE(launch.contains("ptxas"));
   EXPECT_EQ(launch["ptxas"]["spill_loads"], 16);
+}
+
+TEST_F(GpuProfileTest, ShowsKernelsOfTwoImagesWithEqualNamesOneByOne) {
+  build::Image other = *images_[0];
+  other.resources[0].registers = 34;
+  images_.push_back(std::make_shared<const build::Image>(std::move(other)));
+  plan_.nodes.push_back(plan_.nodes[0]);
+  std::get<plan::Launch>(plan_.nodes[1].work).image = 1;
+  const GpuProfile profile = Profile("/nowhere/ncu");
+  EXPECT_EQ(profile.not_emulated, "");
+  ASSERT_EQ(profile.emulated.launches.size(), 2u);
+  EXPECT_EQ(profile.emulated.launches[1].registers, 34);
+  const std::string page = GpuProfileText("title", profile, {});
+  EXPECT_THAT(page, HasSubstr("12 registers"));
+  EXPECT_THAT(page, HasSubstr("34 registers"));
 }
 
 TEST_F(GpuProfileTest, ReportsWhatIsMissingAndShowsTheRest) {

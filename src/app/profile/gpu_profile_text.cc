@@ -33,7 +33,7 @@ std::vector<Group> GroupsOf(const GpuProfile& profile) {
   std::vector<Group> groups;
   const auto shape = [](const GpuLaunch& launch) {
     const auto& [g, b] = std::tie(launch.facts.grid, launch.facts.block);
-    return std::tuple(launch.facts.kernel, g.x, g.y, g.z, b.x, b.y, b.z);
+    return std::tuple(launch.image, launch.facts.kernel, g.x, g.y, g.z, b.x, b.y, b.z);
   };
   for (const GpuLaunch& launch : profile.launches) {
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& known) {

@@ -110,8 +110,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
-                            options.compile, events));
+             BuildCandidate(options.kernel, options.common, options.compile));
   const judge::SourceText source = SourceOf(candidate);
   GpuProfileReport report;
   Json& json = report.document;
@@ -130,12 +129,10 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
       report.not_correct = std::move(judged.verdict);
       return report;
     }
-    const auto& image = std::get<build::Image>(candidate.built);
     events.Show(Progress{"profiling " + first->id});
-    TRY_ASSIGN(GpuProfile profile, ProfileCall(*session,
-                                               {one, question.direction, question.seed, image,
-                                                *judged.plan, judged.planned_setting},
-                                               ordinal, options.keep));
+    TRY_ASSIGN(GpuProfile profile,
+               ProfileCall(*session, {one, question.direction, question.seed, judged}, ordinal,
+                           options.keep));
     const std::string id = first->id;
     SettingProfile formatted =
         Format(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
@@ -162,8 +159,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(options.kernel, task, DirectionOf(options.target), options.common,
-                            options.compile, events));
+             BuildCandidate(options.kernel, options.common, options.compile));
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.trials = 1;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));

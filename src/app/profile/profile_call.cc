@@ -15,9 +15,10 @@ namespace {
 
 Result<const task::Setting*> SettingOf(const CallToProfile& call) {
   for (const task::Setting& setting : call.task.SettingsOf(call.direction)) {
-    if (setting.id == call.setting) return &setting;
+    if (setting.id == call.judged.planned_setting) return &setting;
   }
-  return Fail(ErrorCode::kInternal, fmt::format("the task has no setting {}", call.setting));
+  return Fail(ErrorCode::kInternal,
+              fmt::format("the task has no setting {}", call.judged.planned_setting));
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
   if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the oracle has no case for the setting");
   const auto storages = task::StoragesOf(drawn->args);
-  GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
+  GpuCall profiled{
+      *call.judged.plan, call.judged.images, storages, session.engine().Device(), ordinal, {}};
   profiled.stop = session.parts().stop;
   if (!keep.empty()) profiled.keep = keep / setting->id;
   TRY_ASSIGN(const auto reserved, session.engine().Reserve());
@@ -51,7 +53,7 @@ Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int
   TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));
   const std::string head =
       fmt::format("A call at {} on {}", setting->Describe(), session.engine().Device().full_name);
-  return GpuProfileText(head, *profile, SourceOf(call.image));
+  return GpuProfileText(head, *profile, SourceOf(*call.judged.images.front()));
 }
 
 }  // namespace cupel::app

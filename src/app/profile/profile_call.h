@@ -20,9 +20,7 @@ struct CallToProfile {
   const task::Task& task;
   task::Direction direction;
   std::optional<uint64_t> seed;  // of the inputs
-  const build::Image& image;
-  const plan::Plan& plan;
-  const std::string& setting;  // Setting::id of the plan
+  const assay::Judged& judged;   // has a plan
 };
 
 /// Profiles the call on one more case with the same shapes. Reserves the GPU meanwhile. `keep` as

@@ -52,7 +52,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
   Compile compile = options.compile;
   TRY_ASSIGN(const CandidateFile file,
-             OpenCandidate(options.kernel, &task, direction, options.common, compile, events));
+             ExtractCandidate(options.kernel, &task, direction, options.common, compile, events));
   review::Subject subject;
   TRY_ASSIGN(subject.source, os::ReadFile(file.path, build::kMaxSourceBytes));
   TRY_ASSIGN(auto session, Session::Create(options.common, compile, events));

@@ -41,7 +41,7 @@ Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& t
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
-  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(options.target),
+  TRY_ASSIGN(const CandidateFile file, ExtractCandidate(kernel, &task, DirectionOf(options.target),
                                                      options.common, options.compile, events));
   return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
@@ -155,11 +155,9 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   }
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(options.common));
   if (gpu && evolves) {
-    evaluating.profile = [&](const build::Image& image, const plan::Plan& plan,
-                             const std::string& setting) {
+    evaluating.profile = [&](const assay::Judged& judged) {
       parts.Show({"profiling"});
-      return ProfilePage(*session,
-                         {task, DirectionOf(options.target), run->info.seed, image, plan, setting},
+      return ProfilePage(*session, {task, DirectionOf(options.target), run->info.seed, judged},
                          *gpu);
     };
   }

@@ -188,86 +188,6 @@ class SuiteRun {
     return item;
   }
 
-  /// Extracts the .cu files of Python answers. If an answer cannot be opened, records its outcome
-  /// and removes it from `items`. This runs in the coordinator, because a worker may lack PyTorch,
-  /// which is needed to find a task's arguments.
-  Status OpenAnswers(std::vector<serve::Item>& items) {
-    TRY_ASSIGN(answers_, os::TempDir::Create());
-    std::vector<Result<CandidateFile>> opened(items.size());
-    TRY(ForEachOnLanes(Cores(), items.size(), [&](size_t, size_t i) -> Status {
-      if (items[i].kernel.extension() != ".py") return {};
-      if (stop_.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
-      opened[i] = OpenAnswer(items[i], i);
-      return {};
-    }));
-    std::vector<serve::Item> ready;
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (!opened[i]) {
-        TRY(RecordUnopened(items[i], opened[i].error()));
-        continue;
-      }
-      for (const std::string& note : opened[i]->notes) {
-        events_.Note(fmt::format("{}: {}", items[i].id, Printable(note)));
-      }
-      items[i].source = opened[i]->path;
-      items[i].flags = opened[i]->flags;
-      ready.push_back(std::move(items[i]));
-    }
-    items = std::move(ready);
-    return {};
-  }
-
-  Result<CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
-    TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-    TRY_ASSIGN(CandidateFile file,
-               OpenCandidate(item.kernel, &task, DirectionOf(item), options_.common));
-    TRY(KeepAnswer(index, file));
-    return file;
-  }
-
-  /// Moves the extracted file to one common folder. Thousands of open temporary folders would be
-  /// too many.
-  Status KeepAnswer(size_t index, CandidateFile& file) const {
-    const fs::path folder = answers_->path() / std::to_string(index);
-    const fs::path kept = folder / file.path.filename();
-    std::error_code error;
-    fs::create_directory(folder, error);
-    if (!error) fs::copy_file(file.path, kept, error);
-    if (error) {
-      return Fail(ErrorCode::kIo,
-                  fmt::format("cannot write {}: {}", kept.string(), error.message()),
-                  "check the free space of the temporary folder (TMPDIR)");
-    }
-    file.path = kept;
-    file.folder.reset();
-    return {};
-  }
-
-  /// An unsupported answer gets a verdict like any kernel. Any other error is a failure of cupel.
-  Status RecordUnopened(const serve::Item& item, const Error& error) {
-    if (error.code == ErrorCode::kCancelled) return tl::unexpected<Error>(error);
-    serve::Outcome outcome;
-    outcome.item = item.id;
-    if (error.code == ErrorCode::kUnsupported) {
-      TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-      const auto direction = DirectionOf(item);
-      records::Verdict verdict;
-      verdict.decision = records::Decision::kUnsupported;
-      verdict.reasons = {{"answer_not_followed", error.message, ""}};
-      verdict.task = task.name;
-      verdict.task_hash = task.content_hash[static_cast<int>(direction)];
-      verdict.direction = direction;
-      verdict.kernel_path = item.kernel.string();
-      verdict.cupel_version = kVersion;
-      outcome.verdict = records::ToJson(verdict);
-    } else {
-      outcome.error = error.message;
-      outcome.remedy = error.remedy;
-    }
-    waiting_.erase(item.id);  // its time must not count in the estimate of the time left
-    return Record(outcome);
-  }
-
   Status Judge() {
     std::vector<serve::Item> items;
     for (const archive::SuiteItem& item : pending_) {
@@ -275,7 +195,6 @@ class SuiteRun {
       TRY(TakeVerdict(items.back()));
       waiting_.emplace(item.id, GroupOf(item));
     }
-    TRY(OpenAnswers(items));
     if (items.empty()) return {};
     SortLargestFirst(items);
     TRY_ASSIGN(const auto pool, serve::WorkerPool::Start(PoolOptions()));
@@ -410,7 +329,6 @@ class SuiteRun {
   archive::SuiteInfo info_;
   std::vector<archive::SuiteItem> pending_;
   std::map<std::string, std::string> waiting_;  // item id to group
-  std::optional<os::TempDir> answers_;          // .cu files of Python answers
   report::Eta eta_;
   size_t workers_ = 1;
 };

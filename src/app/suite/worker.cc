@@ -42,7 +42,7 @@ class SessionJudge final : public serve::Judge, private Events {
   judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
   /// Times an accepted kernel at one setting. Returns cupel.bench/1.
   Result<Json> Time(const assay::Question& question, const serve::Assignment& work,
-                    const build::Image& image);
+                    const assay::Candidate& candidate);
   /// PyTorch's baselines, started on first use; null if PyTorch cannot use the GPU.
   oracle::Baselines* Baselines();
 
@@ -141,11 +141,10 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     done.verdict = records::ToJson(judged->verdict);
     return done;
   }
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  done.is_stale =
-      image == nullptr || !judge::IsStillValid(item.judged.verdict, BasisOf(question, candidate));
+  done.is_stale = std::holds_alternative<build::BuildFailure>(candidate.built) ||
+                  !judge::IsStillValid(item.judged.verdict, BasisOf(question, candidate));
   if (!done.is_stale) {
-    TRY_ASSIGN(done.bench, Time(question, work, *image));
+    TRY_ASSIGN(done.bench, Time(question, work, candidate));
   }
   return done;
 }
@@ -154,9 +153,11 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
                                    const assay::Candidate& candidate) const {
   records::Provenance now =
       assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
-  const auto* image = std::get_if<build::Image>(&candidate.built);
   judge::Basis basis;
-  basis.image_key = image != nullptr ? image->key : "";
+  if (const auto* image = std::get_if<build::Image>(&candidate.built)) basis.image_key = image->key;
+  if (const auto* program = std::get_if<assay::PythonProgram>(&candidate.built)) {
+    basis.image_key = program->source_hash;
+  }
   basis.ptx_hash = std::move(now.ptx_hash);
   basis.program_hash = std::move(now.program_hash);
   basis.shim_hash = std::move(now.shim_hash);
@@ -186,7 +187,7 @@ oracle::Baselines* SessionJudge::Baselines() {
 }
 
 Result<Json> SessionJudge::Time(const assay::Question& question, const serve::Assignment& work,
-                                const build::Image& image) {
+                                const assay::Candidate& candidate) {
   if (!ready_.timed) {
     return Fail(ErrorCode::kUnsupported, fmt::format("{} cannot measure time", ready_.device),
                 "use a GPU to time kernels");
@@ -213,7 +214,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
     options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
     report.torch = options.torch->torch_version();
   }
-  const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
+  const assay::KernelToTime kernel{item.kernel.filename().string(), &candidate};
   TRY_ASSIGN(records::SettingTimes times, assay::TimeSetting(session_->parts(), question, **setting,
                                                              std::span(&kernel, 1), options));
   report.settings.push_back(std::move(times));

@@ -18,6 +18,7 @@ class ShadowRun;
 
 struct LaunchRequest {
   const Kernel* kernel = nullptr;
+  int image = 0;  // as plan::Launch::image; its variables are the kernel's
   plan::Dim3 grid, block;
   plan::Dim3 cluster;          // of the launch; a kernel that requires a cluster has its own
   bool lone_clusters = false;  // as plan::Launch::lone_clusters

@@ -200,21 +200,13 @@ bool GlobalMemory::FreeOnHeap(uint64_t address) {
   return true;
 }
 
-void GlobalMemory::BindSymbol(std::string name, uint64_t address) {
-  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
-                             [](const Symbol& s, const std::string& n) { return s.name < n; });
-  if (at != symbols_.end() && at->name == name) {
-    at->address = address;
-  } else {
-    symbols_.insert(at, {std::move(name), address});
-  }
+void GlobalMemory::BindSymbol(std::string name, uint64_t address, int image) {
+  symbols_[{image, std::move(name)}] = address;
 }
 
-std::optional<uint64_t> GlobalMemory::SymbolAddress(std::string_view name) const {
-  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
-                             [](const Symbol& s, std::string_view n) { return s.name < n; });
-  if (at == symbols_.end() || at->name != name) return std::nullopt;
-  return at->address;
+std::optional<uint64_t> GlobalMemory::SymbolAddress(std::string_view name, int image) const {
+  const auto at = symbols_.find({image, std::string(name)});
+  return at == symbols_.end() ? std::nullopt : std::optional(at->second);
 }
 
 void GlobalMemory::MarkWritten(uint64_t address, uint64_t bytes) const {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,9 +91,9 @@ class GlobalMemory {
   WriteWatch* watch() const { return watch_.get(); }
   /// Records a write by something other than a kernel.
   void MarkWritten(uint64_t address, uint64_t bytes) const;
-  /// Records that module variable `name` begins at device address `address`.
-  void BindSymbol(std::string name, uint64_t address);
-  std::optional<uint64_t> SymbolAddress(std::string_view name) const;
+  /// Records that variable `name` of an image begins at device address `address`.
+  void BindSymbol(std::string name, uint64_t address, int image = 0);
+  std::optional<uint64_t> SymbolAddress(std::string_view name, int image = 0) const;
 
   /// Removes all allocations and symbols. Pages stay mapped for the next plan unless there are
   /// many.
@@ -124,10 +125,6 @@ class GlobalMemory {
   std::string Describe(uint64_t address) const;
 
  private:
-  struct Symbol {
-    std::string name;
-    uint64_t address = 0;
-  };
   GlobalMemory();
   void Release() noexcept;
   Status Commit(uint64_t begin, uint64_t end);
@@ -143,7 +140,7 @@ class GlobalMemory {
   uint64_t heap_used_ = 0;                 // bytes of live parts
   uint64_t heap_taken_ = 0;                // bytes of all parts, gaps included
   std::vector<Allocation> allocations_;
-  std::vector<Symbol> symbols_;  // sorted by name
+  std::map<std::pair<int, std::string>, uint64_t> symbols_;  // by image and name
   std::unique_ptr<WriteWatch> watch_;
 };
 

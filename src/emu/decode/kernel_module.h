@@ -9,9 +9,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "emu/core/kernel.h"
+#include "plan/plan.h"
 #include "ptx/ir.h"
 
 namespace cupel::emu {
@@ -42,5 +44,14 @@ class KernelModule {
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
 };
+
+/// The modules of a candidate, by image.
+using KernelModules = std::vector<std::unique_ptr<KernelModule>>;
+
+/// The launch's kernel; null if there is none.
+inline const Kernel* FindKernel(const KernelModules& modules, const plan::Launch& launch) {
+  const auto image = static_cast<size_t>(launch.image);
+  return image < modules.size() ? modules[image]->Find(launch.kernel) : nullptr;
+}
 
 }  // namespace cupel::emu

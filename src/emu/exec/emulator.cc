@@ -97,12 +97,12 @@ double EstimateNodeUs(const plan::Gemm& gemm, const device::Description& device)
 /// One execution of one plan.
 class Execution {
  public:
-  Execution(const KernelModule& kernels, const build::Image& image,
+  Execution(const KernelModules& modules, const build::Images& images,
             const device::Description& device, const plan::Plan& plan, const RunOptions& options,
             std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool,
             ShadowRun* shadows, plan::OperatorRunner* operators, bool in_order)
-      : kernels_(kernels),
-        image_(image),
+      : modules_(modules),
+        images_(images),
         device_(device),
         plan_(plan),
         options_(options),
@@ -121,13 +121,15 @@ class Execution {
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status RunPlan(std::span<const std::span<const std::byte>> arguments, Run* run) {
-    const std::vector<bool> sampled = SampledNodes(plan_, kernels_, options_.max_blocks);
+    const std::vector<bool> sampled = SampledNodes(plan_, modules_, options_.max_blocks);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].kind == plan::BufferKind::kArgument) filled_.insert(static_cast<int>(i));
     }
     for (size_t i = 0; i < plan_.nodes.size(); ++i) {
       const plan::Node& node = plan_.nodes[i];
       sample_ = sampled[i];
+      // What a program's construction did is not the call's work.
+      if (static_cast<int>(i) == plan_.prepared) run->counters = {};
       if (options_.cancelled && options_.cancelled()) {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }
@@ -189,7 +191,7 @@ class Execution {
   }
 
   Status Step(const plan::Launch& launch, Run* run) {
-    const Kernel* kernel = kernels_.Find(launch.kernel);
+    const Kernel* kernel = FindKernel(modules_, launch);
     if (kernel == nullptr) {
       Note({{},
             fmt::format("kernel {} is launched, but the image contains no PTX for it",
@@ -197,7 +199,9 @@ class Execution {
            run);
       return {};
     }
-    const KernelLimits limits = LimitsOf(*kernel, kernels_.module(), image_.resources);
+    const auto image = static_cast<size_t>(launch.image);
+    const KernelLimits limits =
+        LimitsOf(*kernel, modules_[image]->module(), images_[image]->resources);
     if (auto finding = CheckLaunch(launch, limits, device_)) {
       Note({std::move(finding), {}}, run);
       return {};
@@ -221,6 +225,7 @@ class Execution {
     if (sample_) only = SampleBlocks(launch.grid, cluster, options_.max_blocks, options_.seed);
     const LaunchRequest request{
         .kernel = kernel,
+        .image = launch.image,
         .grid = launch.grid,
         .block = launch.block,
         .cluster = cluster,
@@ -382,8 +387,8 @@ class Execution {
     run->findings.push_back(std::move(finding));
   }
 
-  const KernelModule& kernels_;
-  const build::Image& image_;
+  const KernelModules& modules_;
+  const build::Images& images_;
   const device::Description& device_;
   const plan::Plan& plan_;
   const RunOptions& options_;
@@ -405,14 +410,13 @@ class Execution {
 
 class EmulatedProgram : public engine::Program, public engine::StateKeeper {
  public:
-  /// `kernels` is null if the PTX as a whole is unsupported.
-  EmulatedProgram(device::Description device, build::Image image, const EmulatorOptions& options,
-                  std::unique_ptr<KernelModule> kernels, std::string unsupported,
-                  GlobalMemory memory)
+  /// `unsupported` is why the PTX of an image as a whole is unsupported; empty if it is not.
+  EmulatedProgram(device::Description device, build::Images images, const EmulatorOptions& options,
+                  KernelModules modules, std::string unsupported, GlobalMemory memory)
       : operators_(options.operators),
         device_(std::move(device)),
-        image_(std::move(image)),
-        kernels_(std::move(kernels)),
+        images_(std::move(images)),
+        modules_(std::move(modules)),
         unsupported_(std::move(unsupported)),
         memory_(std::move(memory)),
         pool_(options.threads) {}
@@ -421,7 +425,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                       const RunOptions& options) override {
     const auto start = std::chrono::steady_clock::now();
     Run run;
-    if (kernels_ == nullptr) {
+    if (!unsupported_.empty()) {
       run.unsupported = unsupported_;
       return run;
     }
@@ -460,8 +464,8 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   void ScrambleState(uint64_t seed) override {
     Random random(seed);
     for (size_t i = 0; i < variables_.size() && i < initial_.size(); ++i) {
-      if (variables_[i].second != initial_[i].second) {
-        engine::Scramble(variables_[i].second, random);
+      if (variables_[i].bytes != initial_[i].bytes) {
+        engine::Scramble(variables_[i].bytes, random);
       }
     }
     for (std::vector<std::byte>& bytes : memory_kept_) engine::Scramble(bytes, random);
@@ -473,11 +477,11 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                         const RunOptions& options, bool in_order, bool* wants_order) {
     Run run;
     memory_.Reset();
-    if (options.full_checks)
-      memory_.Watch(std::make_unique<GlobalChecker>(kernels_->global_granule_shift()));
-    TRY_ASSIGN(
-        const std::vector<BoundBuffer> buffers,
-        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
+    if (options.full_checks) memory_.Watch(std::make_unique<GlobalChecker>(RaceGranuleShift()));
+    std::vector<const ptx::Module*> modules;
+    for (const auto& module : modules_) modules.push_back(&module->module());
+    TRY_ASSIGN(const std::vector<BoundBuffer> buffers,
+               BindPlan(plan, arguments, modules, options.seed, &memory_, options.poison));
     RebasePointers();
     RestoreVariables();
     RestoreMemory(plan, buffers);
@@ -486,7 +490,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       TRY_ASSIGN(shadows, ShadowRun::Create(memory_.base()));
       NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
-    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
+    Execution execution(modules_, images_, device_, plan, options, buffers, memory_, pool,
                         shadows.get(), operators_.get(), in_order);
     const Variables before = ReadVariables();
     if (variables_.empty()) initial_ = before;
@@ -501,6 +505,12 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
     }
     return run;
+  }
+  /// Of race checks: as narrow as any of the modules needs it.
+  int RaceGranuleShift() const {
+    int shift = 2;
+    for (const auto& module : modules_) shift = std::min(shift, module->global_granule_shift());
+    return shift;
   }
   static void NoteFloats(const plan::Plan& plan, const std::vector<DType>& types,
                          const std::vector<BoundBuffer>& buffers, ShadowMemory& shadows) {
@@ -518,21 +528,33 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                        [](const Finding& finding) { return finding.code == "global_race"; });
   }
 
-  // The __device__ variables of a loaded module keep their values from call to call, as on a GPU.
+  // The __device__ variables of loaded modules keep their values from call to call, as on a GPU.
   // If a kernel caches results in them and returns the results of an earlier call, the check
   // detects it.
-  using Variables = std::vector<std::pair<std::string, std::vector<std::byte>>>;
+  struct Variable {
+    int image = 0;
+    std::string name;
+    std::vector<std::byte> bytes;
+  };
+  using Variables = std::vector<Variable>;
 
-  Variables ReadVariables() const {
-    Variables variables;
-    for (const ptx::Variable& variable : kernels_->module().variables) {
-      if (variable.space != ptx::Space::kGlobal) continue;
-      if (const auto address = memory_.SymbolAddress(variable.name)) {
-        const std::byte* bytes = memory_.Host(*address);
-        variables.emplace_back(variable.name,
-                               std::vector<std::byte>(bytes, bytes + variable.bytes));
+  /// Calls `visit(image, variable)` with the variables of all modules.
+  template <typename Visit>
+  void ForEachVariable(Visit visit) const {
+    for (size_t i = 0; i < modules_.size(); ++i) {
+      for (const auto& variable : modules_[i]->module().variables) {
+        visit(static_cast<int>(i), variable);
       }
     }
+  }
+  Variables ReadVariables() const {
+    Variables variables;
+    ForEachVariable([&](int image, const ptx::Variable& variable) {
+      const auto address = memory_.SymbolAddress(variable.name, image);
+      if (variable.space != ptx::Space::kGlobal || !address) return;
+      const std::byte* bytes = memory_.Host(*address);
+      variables.push_back({image, variable.name, {bytes, bytes + variable.bytes}});
+    });
     return variables;
   }
   /// Reports variables that the call changed, because the next call may depend on them. Variables
@@ -540,14 +562,9 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   static void NoteState(const Variables& before, const Variables& after, const plan::Plan& plan,
                         Run* run) {
     for (size_t i = 0; i < after.size(); ++i) {
-      const auto named = [&](const plan::Buffer& buffer) {
-        return buffer.symbol == after[i].first;
-      };
-      if (after[i].second == before[i].second ||
-          std::any_of(plan.buffers.begin(), plan.buffers.end(), named)) {
-        continue;
-      }
-      run->findings.push_back(engine::StateFinding(after[i].first));
+      const auto& [image, name, bytes] = after[i];
+      if (bytes == before[i].bytes || plan::HasVariable(plan, image, name)) continue;
+      run->findings.push_back(engine::StateFinding(name));
     }
   }
   /// The buffers that the next call will see; empty if memory is not kept.
@@ -575,17 +592,17 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   struct Place {
     uint64_t begin = 0, bytes = 0;
   };
-  /// Adjusts pointers to variables in kept memory. On a GPU a module's variables keep their
+  /// Adjusts pointers to variables in kept memory. On a GPU the modules' variables keep their
   /// addresses; here they get new addresses in each run.
   void RebasePointers() {
     std::vector<Place> now;
-    for (const ptx::Variable& variable : kernels_->module().variables) {
-      now.push_back({memory_.SymbolAddress(variable.name).value_or(0), variable.bytes});
-    }
+    ForEachVariable([&](int image, const ptx::Variable& variable) {
+      now.push_back({memory_.SymbolAddress(variable.name, image).value_or(0), variable.bytes});
+    });
     const std::vector<Place> before = std::exchange(places_, std::move(now));
     if (before.empty()) return;
     for (Variables* variables : {&initial_, &variables_}) {
-      for (auto& [name, bytes] : *variables) Rebase(before, bytes);
+      for (Variable& variable : *variables) Rebase(before, variable.bytes);
     }
     for (std::vector<std::byte>& bytes : memory_kept_) Rebase(before, bytes);
   }
@@ -602,8 +619,8 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
   }
   void RestoreVariables() {
-    for (const auto& [name, bytes] : variables_) {
-      if (const auto address = memory_.SymbolAddress(name)) {
+    for (const auto& [image, name, bytes] : variables_) {
+      if (const auto address = memory_.SymbolAddress(name, image)) {
         std::memcpy(memory_.Host(*address), bytes.data(), bytes.size());
       }
     }
@@ -611,12 +628,12 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
 
   std::shared_ptr<plan::OperatorRunner> operators_;
   device::Description device_;
-  build::Image image_;
-  std::unique_ptr<KernelModule> kernels_;
-  Variables initial_;          // values when the module was loaded
+  build::Images images_;
+  KernelModules modules_;      // of the images
+  Variables initial_;          // values when the modules were loaded
   Variables variables_;        // values after the last call
   Variables left_;             // values after the current call
-  std::vector<Place> places_;  // addresses of the module's variables in the latest run
+  std::vector<Place> places_;  // addresses of the modules' variables in the latest run
   bool keeps_memory_ = false;
   engine::KeptMemory memory_kept_, memory_left_;  // buffers after the last and the current call
   std::string unsupported_;
@@ -632,20 +649,22 @@ class Emulator : public engine::Engine {
   std::string Name() const override { return "emu"; }
   const device::Description& Device() const override { return device_; }
 
-  Result<std::unique_ptr<engine::Program>> Load(const build::Image& image) override {
+  Result<std::unique_ptr<engine::Program>> Load(const build::Images& images) override {
     TRY_ASSIGN(GlobalMemory memory, GlobalMemory::Create());
-    std::unique_ptr<KernelModule> kernels;
+    KernelModules modules;
     std::string unsupported;
-    // If host code uses only library calls, there is no PTX.
-    auto module = image.ptx.empty() ? Result<ptx::Module>(ptx::Module{}) : ptx::Parse(image.ptx);
-    if (module) {
-      TRY_ASSIGN(kernels, KernelModule::Decode(*module));
-    } else if (module.error().code == ErrorCode::kUnsupported) {
-      unsupported = module.error().message;
-    } else {
-      return tl::unexpected<Error>(module.error());
+    for (const auto& image : images) {
+      // If host code uses only library calls, there is no PTX.
+      auto module =
+          image->ptx.empty() ? Result<ptx::Module>(ptx::Module{}) : ptx::Parse(image->ptx);
+      if (!module && module.error().code == ErrorCode::kUnsupported) {
+        unsupported = module.error().message;
+        break;
+      }
+      TRY(module);
+      TRY_ASSIGN(modules.emplace_back(), KernelModule::Decode(*module));
     }
-    return std::make_unique<EmulatedProgram>(device_, image, options_, std::move(kernels),
+    return std::make_unique<EmulatedProgram>(device_, images, options_, std::move(modules),
                                              std::move(unsupported), std::move(memory));
   }
 

@@ -84,7 +84,7 @@ class EmulatorTest : public ::testing::Test {
 
   Result<engine::Run> TryRun(std::span<const std::span<const std::byte>> arguments) {
     const auto emulator = MakeEmulator(*device::Find("h100"), {2});
-    auto program = emulator->Load(image_);
+    auto program = emulator->Load(build::OneImage(image_));
     if (!program) return tl::unexpected<Error>(program.error());
     return (*program)->Execute(plan_, arguments, options_);
   }
@@ -176,7 +176,7 @@ TEST_F(EmulatorTest, SymbolsStartWithTheirInitialisersInEveryExecution) {
   plan_.nodes.push_back(plan::Node{Scale(0, 1, 1), {}});
   const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
   const auto emulator = MakeEmulator(*device::Find("h100"), {1});
-  auto program = emulator->Load(image_);
+  auto program = emulator->Load(build::OneImage(image_));
   ASSERT_TRUE(program.has_value());
   for (int round = 0; round < 2; ++round) {
     auto run = (*program)->Execute(plan_, arguments, options_);
@@ -295,7 +295,7 @@ TEST_F(EmulatorTest, PointersToVariablesStayValidInLaterRuns) {
   launch.parameters = std::string(8, '\0');
   launch.relocations = {{0, {1, 0}}};
   plan_.nodes = {plan::Node{launch, {}}};
-  const auto program = MakeEmulator(*device::Find("h100"), {2})->Load(image_);
+  const auto program = MakeEmulator(*device::Find("h100"), {2})->Load(build::OneImage(image_));
   ASSERT_TRUE(program);
   for (const uint64_t seed : {1, 2, 3, 4, 5}) {
     options_.seed = seed;

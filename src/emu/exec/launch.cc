@@ -64,7 +64,8 @@ std::string FillFrame(LaunchState& launch) {
   for (const ConstantSlot& slot : launch.code->constants) {
     uint64_t bits = slot.bits;
     if (!slot.symbol.empty()) {
-      const std::optional<uint64_t> address = launch.memory->SymbolAddress(slot.symbol);
+      const std::optional<uint64_t> address =
+          launch.memory->SymbolAddress(slot.symbol, launch.request->image);
       if (!address) return slot.symbol;
       bits += *address;
     }

@@ -72,13 +72,13 @@ bool UsesVariables(const Kernel& kernel, const ptx::Module& module) {
   });
 }
 
-bool IsIndependent(const plan::Launch& launch, const KernelModule& kernels, uint64_t max_blocks) {
+bool IsIndependent(const plan::Launch& launch, const KernelModules& modules, uint64_t max_blocks) {
   if (launch.cooperative) return false;
   if (launch.grid.Count() < 2 * max_blocks) return false;
-  const Kernel* kernel = kernels.Find(launch.kernel);
+  const Kernel* kernel = FindKernel(modules, launch);
   return kernel != nullptr && kernel->code != nullptr && kernel->has_plain_stores &&
          !kernel->has_global_atomics && !kernel->may_spin &&
-         !UsesVariables(*kernel, kernels.module());
+         !UsesVariables(*kernel, modules[static_cast<size_t>(launch.image)]->module());
 }
 
 bool IsContiguous(const plan::View& view) {
@@ -109,7 +109,8 @@ std::set<int> BuffersOf(const plan::Node& node) {
   return touched;
 }
 
-std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, uint64_t max_blocks) {
+std::vector<bool> SampledNodes(const Plan& plan, const KernelModules& modules,
+                               uint64_t max_blocks) {
   std::vector<bool> sampled(plan.nodes.size(), false);
   if (max_blocks == 0) return sampled;
   // Pointers in uploaded tables and in workspaces may point to any buffer.
@@ -121,7 +122,7 @@ std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, ui
   if (hidden_pointers) return sampled;
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const auto* launch = std::get_if<plan::Launch>(&plan.nodes[i].work);
-    if (launch == nullptr || !IsIndependent(*launch, kernels, max_blocks)) continue;
+    if (launch == nullptr || !IsIndependent(*launch, modules, max_blocks)) continue;
     sampled[i] = IsLast(plan, i, MayWrite(plan, *launch));
   }
   return sampled;

@@ -24,7 +24,7 @@ std::set<int> BuffersOf(const plan::Node& node);
 
 /// By node: true for launches that may run partially. Their blocks are independent, no other node
 /// reads what they write, and the outputs in it are contiguous.
-std::vector<bool> SampledNodes(const plan::Plan& plan, const KernelModule& kernels,
+std::vector<bool> SampledNodes(const plan::Plan& plan, const KernelModules& modules,
                                uint64_t max_blocks);
 
 /// About `count` numbers of blocks (cluster.h), ascending, of whole clusters: the grid's corners,

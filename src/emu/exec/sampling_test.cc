@@ -75,7 +75,7 @@ class SamplingTest : public ::testing::Test {
   engine::Run Execute() {
     build::Image image;
     image.ptx = kPtx;
-    auto program = MakeEmulator(*device::Find("h100"), {2})->Load(image);
+    auto program = MakeEmulator(*device::Find("h100"), {2})->Load(build::OneImage(image));
     EXPECT_TRUE(program);
     engine::RunOptions options;
     options.max_blocks = 64;

@@ -23,9 +23,12 @@ bool LivesInMemory(const ptx::Variable& variable) {
          (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst);
 }
 
-const ptx::Variable* FindVariable(const ptx::Module& module, const std::string& name) {
-  for (const ptx::Variable& variable : module.variables) {
-    if (variable.name == name && LivesInMemory(variable)) return &variable;
+using Modules = std::span<const ptx::Module* const>;  // by image
+
+const ptx::Variable* FindVariable(Modules modules, const plan::Buffer& buffer) {
+  if (static_cast<size_t>(buffer.image) >= modules.size()) return nullptr;
+  for (const ptx::Variable& variable : modules[static_cast<size_t>(buffer.image)]->variables) {
+    if (variable.name == buffer.symbol && LivesInMemory(variable)) return &variable;
   }
   return nullptr;
 }
@@ -40,12 +43,12 @@ void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
 
 // A symbol without an address (an external variable) leaves zero. Dereferencing that pointer then
 // accesses the null page, which is reported.
-void InitialiseAddresses(const ptx::Module& module, const GlobalMemory& memory) {
+void InitialiseAddresses(const ptx::Module& module, int image, const GlobalMemory& memory) {
   for (const ptx::Variable& variable : module.variables) {
-    const auto base = memory.SymbolAddress(variable.name);
+    const auto base = memory.SymbolAddress(variable.name, image);
     if (!base) continue;
     for (const ptx::Variable::SymbolInit& init : variable.symbol_inits) {
-      auto target = memory.SymbolAddress(init.symbol);
+      auto target = memory.SymbolAddress(init.symbol, image);
       if (!target) target = AddressOfFunction(module, init.symbol);
       if (!target || !memory.Contains(*base + init.at, sizeof *target)) continue;
       const uint64_t value = *target + static_cast<uint64_t>(init.offset);
@@ -73,13 +76,15 @@ Result<std::span<const std::byte>> ArgumentStorage(
 }
 
 /// Poisoning touches all memory, so even buffers that no kernel uses take memory of this machine.
-Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
+Status CheckTotal(const plan::Plan& plan, Modules modules) {
   const auto physical =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   double total = 0;
   for (const plan::Buffer& buffer : plan.buffers) total += static_cast<double>(buffer.bytes);
-  for (const ptx::Variable& variable : module.variables) {
-    if (LivesInMemory(variable)) total += static_cast<double>(variable.bytes);
+  for (const ptx::Module* module : modules) {
+    for (const ptx::Variable& variable : module->variables) {
+      if (LivesInMemory(variable)) total += static_cast<double>(variable.bytes);
+    }
   }
   if (total <= 0.75 * physical) return {};
   return Fail(ErrorCode::kEnvironment,
@@ -99,7 +104,7 @@ std::vector<size_t> Shuffled(size_t count, uint64_t seed) {
 
 Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
                                std::span<const std::span<const std::byte>> arguments,
-                               const ptx::Module& module, GlobalMemory* memory) {
+                               Modules modules, GlobalMemory* memory) {
   const plan::Buffer& buffer = plan.buffers[index];
   std::span<const std::byte> contents;
   const ptx::Variable* variable = nullptr;
@@ -109,7 +114,7 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
     TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
     read_only = true;
   } else if (buffer.kind == plan::BufferKind::kSymbol) {
-    variable = FindVariable(module, buffer.symbol);
+    variable = FindVariable(modules, buffer);
     if (variable != nullptr) {
       bytes = variable->bytes;
       read_only = variable->space == ptx::Space::kConst;
@@ -127,7 +132,7 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
       Initialise(*variable, host, bytes);
     else
       std::memset(host, 0, bytes);
-    memory->BindSymbol(buffer.symbol, address);
+    memory->BindSymbol(buffer.symbol, address, buffer.image);
     memory->MarkWritten(address, bytes);
   } else {
     memory->SetReachable(address, false);  // until a launch gets a pointer to it
@@ -135,13 +140,13 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
   return BoundBuffer{address, bytes, std::move(name)};
 }
 
-Status BindVariable(const ptx::Variable& variable, GlobalMemory* memory) {
+Status BindVariable(const ptx::Variable& variable, int image, GlobalMemory* memory) {
   TRY_ASSIGN(const uint64_t address,
              memory->Allocate(variable.bytes, -1, variable.space == ptx::Space::kConst,
                               "symbol " + ptx::Demangle(variable.name)));
   memory->MarkWritten(address, variable.bytes);
   Initialise(variable, memory->Host(address), variable.bytes);
-  memory->BindSymbol(variable.name, address);
+  memory->BindSymbol(variable.name, address, image);
   return {};
 }
 
@@ -149,29 +154,32 @@ Status BindVariable(const ptx::Variable& variable, GlobalMemory* memory) {
 
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
-                                          const ptx::Module& module, uint64_t seed,
-                                          GlobalMemory* memory, int poison) {
-  TRY(CheckTotal(plan, module));
+                                          std::span<const ptx::Module* const> modules,
+                                          uint64_t seed, GlobalMemory* memory, int poison) {
+  TRY(CheckTotal(plan, modules));
   memory->Move(seed);
   memory->SetPoison(seed, poison);
-  std::vector<const ptx::Variable*> others;
-  for (const ptx::Variable& variable : module.variables) {
-    const auto names = [&](const plan::Buffer& buffer) {
-      return buffer.kind == plan::BufferKind::kSymbol && buffer.symbol == variable.name;
-    };
-    if (LivesInMemory(variable) && std::none_of(plan.buffers.begin(), plan.buffers.end(), names)) {
-      others.push_back(&variable);
+  std::vector<std::pair<const ptx::Variable*, int>> others;  // with their image
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const auto image = static_cast<int>(i);
+    for (const ptx::Variable& variable : modules[i]->variables) {
+      if (LivesInMemory(variable) && !plan::HasVariable(plan, image, variable.name)) {
+        others.emplace_back(&variable, image);
+      }
     }
   }
   std::vector<BoundBuffer> bound(plan.buffers.size());
   for (const size_t i : Shuffled(bound.size() + others.size(), seed)) {
     if (i < bound.size()) {
-      TRY_ASSIGN(bound[i], BindBuffer(plan, i, arguments, module, memory));
+      TRY_ASSIGN(bound[i], BindBuffer(plan, i, arguments, modules, memory));
     } else {
-      TRY(BindVariable(*others[i - bound.size()], memory));
+      const auto& [variable, image] = others[i - bound.size()];
+      TRY(BindVariable(*variable, image, memory));
     }
   }
-  InitialiseAddresses(module, *memory);
+  for (size_t i = 0; i < modules.size(); ++i) {
+    InitialiseAddresses(*modules[i], static_cast<int>(i), *memory);
+  }
   return bound;
 }
 

@@ -1,4 +1,4 @@
-// Places the buffers of a plan and the variables of a module in emulated memory and initialises
+// Places the buffers of a plan and the variables of its modules in emulated memory and initialises
 // them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,15 +17,16 @@
 
 namespace cupel::emu {
 
-/// Places the plan's buffers and the module's other .global and .const variables in `memory`, which
-/// must be empty. `seed` determines the order and the addresses. Initial contents:
+/// Places the plan's buffers and the modules' other .global and .const variables in `memory`, which
+/// must be empty. `modules` are those of the images. `seed` determines the order and the addresses.
+/// Initial contents:
 /// - arguments: their storages in `arguments`
 /// - variables: their initialisers
 /// - temporaries and workspaces: poison that depends on `seed`
 /// Returns an Error if plan and arguments do not match, or if there is not enough memory.
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
-                                          const ptx::Module& module, uint64_t seed,
-                                          GlobalMemory* memory, int poison = 0);
+                                          std::span<const ptx::Module* const> modules,
+                                          uint64_t seed, GlobalMemory* memory, int poison = 0);
 
 }  // namespace cupel::emu

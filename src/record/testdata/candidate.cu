@@ -311,6 +311,29 @@ void TooMuchShared(const Args& args, const Return& ret, bool raise, bool look) {
 int calls = 0;
 int volatile zero = 0;
 
+/// Sends the answer to a request in place of the recorder, and ends the process.
+void Forge(const std::string& json) {
+  const auto bytes = static_cast<uint32_t>(json.size());
+  std::string frame(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+  frame += json;
+  zero = zero + static_cast<int>(write(3, frame.data(), frame.size()));
+  _exit(0);
+}
+/// An answer whose plan has a kernel and a variable of these images. The candidate has image 0.
+Function ForgePlan(const std::string& kernel_image, const std::string& variable_image) {
+  return [=](const Args&, const Return&) {
+    Forge(R"({"host_us":1,"recordings":1,"plan":{"schema":"cupel.plan/1","function":"forward",)"
+          R"("device":"","outputs":[],"returns_tuple":false,"buffers":[{"kind":"symbol",)"
+          R"("bytes":64,"symbol":"coefficients","image":)" +
+          variable_image +
+          R"(}],"nodes":[{"kind":"launch","kernel":"_Z5ScalePKfPfif","grid":[1,1,1],)"
+          R"("block":[1,1,1],"cluster":[1,1,1],"dynamic_shared":0,"cooperative":false,)"
+          R"("parameters":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","relocations":[],"after":[],)"
+          R"("image":)" +
+          kernel_image + "}]}}");
+  };
+}
+
 std::map<std::string, Function> Functions() {
   std::map<std::string, Function> f;
   f["forward"] = Honest([](const Args&) {});
@@ -450,11 +473,10 @@ std::map<std::string, Function> Functions() {
     t.sizes[0] = 1 << 20;
     r(t);
   };
-  f["forge"] = [](const Args&, const Return&) {
-    const char garbage[] = "\x10\x00\x00\x00{\"plan\":[1,2,3]}";
-    zero = zero + static_cast<int>(write(3, garbage, sizeof garbage - 1));
-    _exit(0);
-  };
+  f["forge"] = [](const Args&, const Return&) { Forge(R"({"plan":[1,2,3]})"); };
+  f["forge_plan"] = ForgePlan("0", "0");
+  f["forge_kernel"] = ForgePlan("1", "0");
+  f["forge_variable"] = ForgePlan("0", "1");
   f["map_by_runtime"] = [](const Args& a, const Return& r) {
     void* encode = nullptr;
     if (FindDriverFunction("cuTensorMapEncodeTiled", &encode) != cudaSuccess) {

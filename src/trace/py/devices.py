@@ -3,7 +3,7 @@
 # enough. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +37,9 @@ def kind_of(device: Any) -> str | None:
 class Devices(TorchFunctionMode):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
-        self.recording, self.knows_addresses = recording, False
+        self.recording = recording
 
-    def __torch_function__(self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, function: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         recording, kwargs = self.recording, dict(kwargs or {})
         special = SPECIAL.get(function)
         if special is not None:
@@ -55,12 +55,15 @@ class Devices(TorchFunctionMode):
             kwargs["device"] = "cpu" if device is not None else kwargs["device"]
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
+        is_helper = isinstance(function, types.FunctionType)
         recording.device = device or outer
         recording.depth += 1
+        recording.helpers += is_helper
         try:
             return function(*args, **kwargs)
         finally:
             recording.depth -= 1
+            recording.helpers -= is_helper
             recording.device = outer
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -160,22 +163,10 @@ class Devices(TorchFunctionMode):
     # ---- what reads memory ----
 
     def data_ptr(self, args: Any, _kwargs: Any) -> int:
-        if not self.knows_addresses:
-            raise unsupported("data_ptr() in Python: only extensions can use a tensor's address")
-        storage = self.recording.storages.find(args[0])
-        offset = args[0].storage_offset() * args[0].element_size()
-        return offset + (0 if storage is None else (storage.index + 1) << 40)
-
-    def with_addresses(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that sees addresses, of which only the alignment is right."""
-        @functools.wraps(function)
-        def inner(*args: Any, **kwargs: Any) -> Any:
-            outer, self.knows_addresses = self.knows_addresses, True
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.knows_addresses = outer
-        return inner
+        """A key for caches. Nothing accepts it as an address."""
+        with self.recording.paused():
+            offset = args[0].storage_offset() * args[0].element_size()
+        return self.recording.storage_of(args[0]).address + offset
 
     def reads(self, _args: Any, _kwargs: Any) -> Any:
         raise Refusal("reads_device_memory", "the program reads the values of a tensor (tolist(), numpy() …); cupel "

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from memory_files import MemoryFiles
 from recording import Node, Recording, number
 from refusal import Refusal, unsupported
 from storages import CUDA, HOST
@@ -25,11 +26,29 @@ def texts_of(sources: Any) -> list[str]:
     return [str(text) for text in listed]
 
 
+def names_of(signature: str) -> tuple[str, list[str]]:
+    """The name of a function and of its arguments: "f(x: torch.Tensor, k: int = 3) -> torch.Tensor"."""
+    name, _, rest = signature.partition("(")
+    names, depth, start = [], 0, 0
+    for i, letter in enumerate(rest):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0 or (letter == "," and depth == 0):
+            names.append(rest[start:i].partition(":")[0].strip())
+            start = i + 1
+        if depth < 0:
+            break
+    return name, [n for n in names if n]
+
+
 class Functions:
     """The module that load_inline and load return."""
 
-    def __init__(self, extensions: Extensions, image: int, name: str, functions: list[str]) -> None:
-        self.__dict__.update({"__name__": name, "_cupel": (extensions, image, frozenset(functions))})
+    def __init__(self, extensions: Extensions, image: int, name: str, signatures: list[str]) -> None:
+        functions: dict[str, list[list[str]]] = {}
+        for signature in signatures:
+            function, arguments = names_of(signature)
+            functions.setdefault(function, []).append(arguments)
+        self.__dict__.update({"__name__": name, "_cupel": (extensions, image, functions)})
 
     def __getattr__(self, name: str) -> Any:
         extensions, image, functions = self.__dict__["_cupel"]
@@ -37,15 +56,35 @@ class Functions:
             raise AttributeError("module '%s' has no attribute '%s'" % (self.__dict__["__name__"], name))
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            return extensions.call(image, name, args, kwargs)
+            return extensions.call(image, name, positional(name, functions[name], args, kwargs))
         function.__name__ = name
         self.__dict__[name] = function
         return function
 
 
+def positional(name: str, overloads: list[list[str]], args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by their position. Raises TypeError as a module of pybind11 does."""
+    if not kwargs:
+        return tuple(args)
+    for names in overloads:
+        rest = names[len(args):]
+        given = [kwargs[n] for n in rest if n in kwargs]
+        if len(given) == len(kwargs) and all(n in kwargs for n in rest[:len(given)]):
+            return tuple(args) + tuple(given)
+    raise TypeError("%s(): incompatible function arguments (%s)" % (name, ", ".join(sorted(kwargs))))
+
+
+class BuildError(RuntimeError):
+    """What PyTorch raises for an extension that does not compile. Programs may go on without it."""
+
+    def __init__(self, name: str, refusal: dict[str, Any]) -> None:
+        super().__init__("Error building extension '%s': %s" % (name, refusal["message"]))
+        self.refusal = refusal
+
+
 class Extensions:
-    def __init__(self, recording: Recording, ask: Ask) -> None:
-        self.recording, self.ask, self.built = recording, ask, {}
+    def __init__(self, recording: Recording, files: MemoryFiles, ask: Ask) -> None:
+        self.recording, self.files, self.ask = recording, files, ask
 
     # ---- building ----
 
@@ -62,8 +101,15 @@ class Extensions:
 
     def load(self, name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any,
              **kwargs: Any) -> Functions:
-        return self.build({"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": texts_of(sources),
-                           "flags": [str(f) for f in extra_cuda_cflags or []]}, kwargs)
+        request: dict[str, Any] = {"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": [],
+                                   "flags": [str(f) for f in extra_cuda_cflags or []]}
+        for source in texts_of(sources):
+            text = self.files.text(source)
+            if text is None:
+                request["files"].append(source)
+            else:
+                request["cuda" if source.endswith((".cu", ".cuh")) else "cpp"].append(text)
+        return self.build(request, kwargs)
 
     def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions:
         if kwargs.get("is_python_module", True) is not True:
@@ -71,14 +117,17 @@ class Extensions:
         if sum(len(text) for text in request["cpp"] + request["cuda"]) > MOST_BYTES:
             raise self.recording.refuse(unsupported("the sources of extension %s are too large" % request["name"][:80]))
         answer = self.ask(dict(request, ask="build"))
+        if "failed" in answer:
+            note = "extension %s does not compile: %s" % (request["name"][:80], answer["failed"]["message"][:300])
+            if note not in self.recording.notes:
+                self.recording.notes.append(note)
+            raise BuildError(request["name"], answer["failed"])
         return Functions(self, answer["image"], request["name"], answer["functions"])
 
     # ---- calls ----
 
-    def call(self, image: int, name: str, args: Any, kwargs: Any) -> Any:
+    def call(self, image: int, name: str, args: Any) -> Any:
         recording = self.recording
-        if kwargs:
-            raise recording.refuse(unsupported("%s is called with keyword arguments" % name))
         tensors: list[torch.Tensor] = []
         encoded = [self.encode(value, name, tensors) for value in args]
         answer = self.ask({"ask": "call", "image": image, "function": name, "arguments": encoded})

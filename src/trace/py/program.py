@@ -18,7 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from calls import Calls
 from devices import Devices
-from extensions import TYPES, Ask, Extensions
+from extensions import TYPES, Ask, BuildError, Extensions
+from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
 from standins import install
@@ -31,13 +32,14 @@ class Program:
         self.file, self.source, self.reference = request["file"], request["source"], request.get("reference")
         self.recording = Recording(self.file)
         self.devices = Devices(self.recording)
-        self.notes: list[str] = []
         self.models: dict[str, Bound] = {}
         self.devices.install()
-        install(self.recording, Extensions(self.recording, ask), request["device"])
+        files = MemoryFiles()
+        files.install()
+        install(self.recording, Extensions(self.recording, files, ask), request["device"])
         if "triton" in self.source and importlib.util.find_spec("triton") is not None:
             from triton_kernels import Kernels
-            Kernels(self.recording, self.devices, ask, request["device"], self.notes).install()
+            Kernels(self.recording, ask, request["device"]).install()
         self.module = self.run(self.source, self.file, "answer")
 
     @contextlib.contextmanager
@@ -87,10 +89,11 @@ class Program:
             cls = getattr(self.module, "ModelNew", None)
             if not isinstance(cls, type):
                 raise Refusal("no_function", "the program defines no class ModelNew")
+            first = len(self.recording.storages.all)
             model = self.construct(cls, init)
             self.check()
-            self.models[key] = bind(self.recording, model, request["arguments"], made)
-            self.notes += [n for n in self.models[key].notes if n not in self.notes]
+            self.models[key] = bind(self.recording, model, request["arguments"], made, first)
+            self.recording.notes += [n for n in self.models[key].notes if n not in self.recording.notes]
         return self.models[key]
 
     # ---- calls ----
@@ -98,7 +101,7 @@ class Program:
     def record(self, request: dict[str, Any]) -> dict[str, Any]:
         model = self.bound(request)
         calls = Calls(self, model, request)
-        return dict(calls.record(), notes=self.notes)
+        return dict(calls.record(), notes=self.recording.notes)
 
     def check(self) -> None:
         if self.recording.refusal is not None:
@@ -145,6 +148,8 @@ def explain(error: BaseException, file: str) -> dict[str, Any]:
     if isinstance(error, Refusal):
         where = "%s:%d" % (file, error.line) if error.line else ""
         return {"code": error.code, "message": error.message, "where": where, "unsupported": error.unsupported}
+    if isinstance(error, BuildError):
+        return dict(error.refusal, unsupported=False)
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == file:

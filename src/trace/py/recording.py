@@ -37,6 +37,7 @@ class Node:
         self.kind, self.fields, self.reads, self.writes = kind, fields, reads, writes
         self.depends = any(s.is_input or s.depends for s in reads)
         self.draws = False  # random numbers
+        self.overwrites: list[Storage] = []  # all of their bytes
         self.call = 0
 
 
@@ -67,8 +68,10 @@ class Recording(TorchDispatchMode):
         self.call, self.random = 0, digest("seed")
         self.device: str | None = None  # that the running function names
         self.depth = 0  # functions of PyTorch that are running
+        self.helpers = 0  # those of them that are written in Python: their own calls name no device
         self.is_paused = 0
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
+        self.notes: list[str] = []  # what was assumed about the program
         self.copied: dict[int, Any] = {}  # tensors with data that became tensors without
 
     def refuse(self, refusal: Refusal) -> Refusal:
@@ -144,13 +147,15 @@ class Recording(TorchDispatchMode):
             for tensor in fresh:
                 self.storage_of(tensor).made = digest("empty")
             return
-        node = self.node_of(func, values, results, fresh, written)
+        node = self.node_of(func, values, results, fresh, written, is_random)
         node.draws = is_random
+        node.overwrites = [self.storage_of(t) for t in fresh]
         for tensor in written:
             self.storage_of(tensor).made = digest(made, self.storage_of(tensor).made)
             if schema.name in FILLS or is_random or schema.name == "aten::copy_":
                 if tensor.numel() * tensor.element_size() == self.storage_of(tensor).bytes:
                     self.storage_of(tensor).made = made
+                    node.overwrites.append(self.storage_of(tensor))
         self.append(node)
 
     def append(self, node: Node) -> None:
@@ -168,12 +173,18 @@ class Recording(TorchDispatchMode):
             return None
         source = values[0]
         dtype = next((v for v in values[1:] if isinstance(v, torch.dtype)), source.dtype)
-        return content(source, self.storage_of(source)) if dtype == source.dtype and source.is_contiguous() else None
+        layout = next((v for v in values[1:] if isinstance(v, torch.memory_format)), torch.preserve_format)
+        is_same = dtype == source.dtype and source.is_contiguous() and layout in (torch.preserve_format,
+                                                                                  torch.contiguous_format)
+        return content(source, self.storage_of(source)) if is_same else None
 
-    def node_of(self, func: Any, values: list[Any], results: list[Any], fresh: list[Any], written: list[Any]) -> Node:
+    def node_of(self, func: Any, values: list[Any], results: list[Any], fresh: list[Any], written: list[Any],
+                draws: bool) -> Node:
         schema = func._schema
         reads = [self.storage_of(t) for t in tensors_in(values)]
         writes = [self.storage_of(t) for t in fresh + written]
+        if draws:
+            return Node("random", {"name": schema.name}, reads, writes)
         target = (fresh + written)[0]
         if schema.name in FILLS and len(fresh) + len(written) == 1:
             value = FILLS[schema.name]
@@ -229,7 +240,7 @@ class Recording(TorchDispatchMode):
             return [content(value, self.storage_of(value)), list(value.shape), str(value.dtype)]
         if isinstance(value, (list, tuple)):
             return [self.described(item) for item in value]
-        return None if isinstance(value, torch.device) else str(value)
+        return None if isinstance(value, (torch.device, torch.Generator)) else str(value)
 
     def storage_of(self, tensor: torch.Tensor) -> Storage:
         storage = self.storages.find(tensor)
@@ -293,12 +304,12 @@ class Recording(TorchDispatchMode):
             if storage is not None and (storage.device == CUDA or tensor.dim() > 0):
                 devices.add(storage.device)
         devices.discard(ANY)
-        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.depth > 1:
+        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.helpers:
             raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
                                "and cpu!")
         if CUDA in devices:
             return CUDA
-        if not sources and self.depth > 0:
+        if not sources and self.helpers > 0:
             return ANY
         return HOST
 

@@ -1,6 +1,6 @@
 # Finds out which of the task's tensors a program's parameters and buffers are. KernelBench constructs the task's
-# module and the program's from one seed; so a parameter is the task's if both made it with the same operations on the
-# same random numbers. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+# module and the program's from one seed; so a storage has the task's values if both made it with the same operations on
+# the same random numbers. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from typing import Any
@@ -12,61 +12,70 @@ from storages import CUDA, Storage, is_whole
 
 
 class Bound:
-    """A constructed module. `states`: for each of its storages that is an argument of the task, the argument."""
+    """A constructed module. `states`: by the number of a task's argument, the storage that has its values."""
 
     def __init__(self, model: Any) -> None:
-        self.model, self.states, self.notes = model, {}, []
+        self.model, self.notes = model, []
+        self.states: dict[int, Storage] = {}
 
 
-def bind(recording: Recording, model: Any, arguments: list[dict[str, Any]], made: list[tuple[str, str]]) -> Bound:
-    """`arguments`: the task's (signature.py). `made`: how the task's module makes its state."""
+def bind(recording: Recording, model: Any, arguments: list[dict[str, Any]], made: list[tuple[str, str]],
+         first: int) -> Bound:
+    """`arguments`: the task's (signature.py). `made`: how the task's module makes its state. `first`: the number of
+    the first storage that the program's construction made."""
     bound = Bound(model)
     if not isinstance(model, torch.nn.Module):
         return bound
-    own = [(path, tensor) for path, tensor in model.state_dict(keep_vars=True).items()
-           if isinstance(tensor, torch.Tensor)]
+    own = {path: tensor for path, tensor in model.state_dict(keep_vars=True).items()
+           if isinstance(tensor, torch.Tensor)}
     to_gpu(recording, model)
-    wanted = [dict(argument, number=i, content=dict(made).get(argument.get("path")))
-              for i, argument in enumerate(arguments) if argument["kind"] == "state"]
-    left = match(recording, own, wanted, bound, lambda path, tensor, state: (
-        state["content"] is not None and state["content"] == recording.content_of(tensor) and path == state["path"]))
-    left = match(recording, left, wanted, bound, lambda path, tensor, state: (
-        state["content"] is not None and state["content"] == recording.content_of(tensor)))
-    differing = [path for path, _ in left]
-    left = match(recording, left, wanted, bound, lambda path, tensor, state: path == state["path"])
-    named = [path for path in differing if path not in [p for p, _ in left]]
-    if named and made:
+    contents = dict(made)
+    wanted = {i: a for i, a in enumerate(arguments) if a["kind"] == "state"}
+    whole = {path: recording.storage_of(tensor) for path, tensor in own.items()
+             if is_whole(tensor, recording.storage_of(tensor))}
+    constructed = recording.storages.all[first:]
+
+    def take(number: int, storage: Storage) -> None:
+        bound.states[number] = storage
+        storage.label = wanted.pop(number).get("path", "")
+
+    def is_free(storage: Storage) -> bool:
+        return not any(storage is taken for taken in bound.states.values())
+
+    for number, argument in list(wanted.items()):  # made as the task makes it, with the same name
+        storage = whole.get(argument["path"])
+        if storage is not None and storage.made == contents.get(argument["path"]):
+            take(number, storage)
+    for number, argument in list(wanted.items()):  # with another name, or an earlier form of a parameter
+        content = contents.get(argument["path"])
+        same = next((s for s in [*whole.values(), *constructed] if s.made == content and is_free(s)), None)
+        if content is not None and same is not None:
+            take(number, same)
+    differing = []
+    for number, argument in list(wanted.items()):  # made in another way
+        storage = whole.get(argument["path"])
+        if storage is not None and is_free(storage):
+            differing.append(argument["path"])
+            take(number, storage)
+    if differing and made:
         bound.notes.append("ModelNew makes %s in another way than the task; the task's values are used" %
-                           ", ".join(named[:8]))
-    if len(left) == len(wanted) and left:
-        names = ", ".join("%s as the task's %s" % (path, state["path"])
-                          for (path, _), state in zip(left, wanted, strict=True))
-        bound.notes.append("parameters are used by their position: %s" % names[:400])
-        for (path, tensor), state in zip(left, list(wanted), strict=True):
-            take(recording, path, tensor, state, bound)
-    else:
-        for path, tensor in left:
+                           ", ".join(differing[:8]))
+    by_position(bound, {p: s for p, s in whole.items() if is_free(s)}, wanted, take)
+    for path, tensor in own.items():
+        if not recording.storage_of(tensor).label:
             recording.storage_of(tensor).label = path
     return bound
 
 
-def match(recording: Recording, own: Any, wanted: list[dict[str, Any]], bound: Bound, fits: Any) -> list[Any]:
-    """Binds each tensor to the first state that fits. Returns the others."""
-    left = []
-    for path, tensor in own:
-        state = next((s for s in wanted if fits(path, tensor, s)), None)
-        if state is None or not is_whole(tensor, recording.storage_of(tensor)):
-            left.append((path, tensor))
-            continue
-        wanted.remove(state)
-        take(recording, path, tensor, state, bound)
-    return left
-
-
-def take(recording: Recording, path: str, tensor: torch.Tensor, state: dict[str, Any], bound: Bound) -> None:
-    storage: Storage = recording.storage_of(tensor)
-    storage.label = path
-    bound.states[state["number"]] = (storage, tensor, path)
+def by_position(bound: Bound, left: dict[str, Storage], wanted: dict[int, Any], take: Any) -> None:
+    """As many parameters as the task has, with other names: they are used in their order."""
+    if not left or len(left) != len(wanted):
+        return
+    pairs = list(zip(list(wanted), left.items(), strict=True))
+    bound.notes.append("parameters are used by their position: %s" % ", ".join(
+        "%s as the task's %s" % (path, wanted[number]["path"]) for number, (path, _) in pairs)[:400])
+    for number, (_, storage) in pairs:
+        take(number, storage)
 
 
 def to_gpu(recording: Recording, model: torch.nn.Module) -> None:

@@ -10,6 +10,7 @@ import torch
 
 CUDA, HOST, ANY = "cuda", "cpu", "any"  # ANY: made by a helper of PyTorch that names no device
 
+FIRST_ADDRESS, ALIGNMENT = 0x7f2000000000, 2 << 20  # of storages: what data_ptr() says
 DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
     torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)}
@@ -30,6 +31,7 @@ class Storage:
         self.depends = False  # something that depends on an input was written to it
         self.call = 0  # the call that made it; 0: the construction
         self.label = ""  # for messages
+        self.address = 0
 
 
 class Storages:
@@ -39,6 +41,7 @@ class Storages:
         self.by_address: dict[int, Storage] = {}
         self.all: list[Storage] = []
         self.alive: list[Any] = []
+        self.next_address = FIRST_ADDRESS
 
     def find(self, tensor: torch.Tensor) -> Storage | None:
         return self.by_address.get(tensor.untyped_storage()._cdata)
@@ -48,6 +51,8 @@ class Storages:
         storage = Storage(len(self.all), memory.nbytes(), made, device)
         self.by_address[memory._cdata] = storage
         self.alive.append(memory)
+        storage.address = self.next_address
+        self.next_address += -(-max(storage.bytes, 1) // ALIGNMENT) * ALIGNMENT
         self.all.append(storage)
         return storage
 

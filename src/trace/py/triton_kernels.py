@@ -21,7 +21,6 @@ import triton.runtime.jit
 import triton.testing
 from triton.backends.compiler import GPUTarget
 
-from devices import Devices
 from extensions import Ask
 from ptx_writes import written_parameters
 from recording import Node, Recording
@@ -136,9 +135,8 @@ class Kernel:
 
 
 class Kernels:
-    def __init__(self, recording: Recording, devices: Devices, ask: Ask, device: dict[str, Any],
-                 notes: list[str]) -> None:
-        self.recording, self.devices, self.ask, self.notes = recording, devices, ask, notes
+    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any]) -> None:
+        self.recording, self.ask = recording, ask
         self.driver = Driver(device)
         self.chosen: Any = None  # the arguments for which an autotuner has found a configuration
 
@@ -159,13 +157,6 @@ class Kernels:
         for name in ("do_bench", "do_bench_cudagraph", "nvsmi", "get_dram_gbps", "get_max_tensorcore_tflops",
                      "get_max_simd_tflops"):
             setattr(triton.testing, name, refused("triton.testing.%s" % name))
-        jit = triton.runtime.jit.JITFunction
-        jit.run = self.devices.with_addresses(jit.run)
-        try:
-            from triton.tools.tensor_descriptor import TensorDescriptor
-            TensorDescriptor.__post_init__ = self.devices.with_addresses(TensorDescriptor.__post_init__)
-        except ImportError:
-            pass  # before Triton 3.4
 
     # ---- compiling ----
 
@@ -208,8 +199,8 @@ class Kernels:
         self.chosen = tuner.nargs
         note = "of the %d configurations of %s, the first that fits was recorded: %s" % (
             len(tuner.configs), tuner.base_fn.__name__, config)
-        if note not in self.notes:
-            self.notes.append(note)
+        if note not in self.recording.notes:
+            self.recording.notes.append(note)
         return [0.0, 0.0, 0.0]
 
     # ---- launching ----

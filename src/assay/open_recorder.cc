@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/open_recorder.h"
+
+#include <string>
+#include <utility>
+
+#include "os/files.h"
+#include "record/recorder.h"
+#include "trace/tracer.h"
+
+namespace cupel::assay {
+namespace {
+
+constexpr size_t kMaxReference = 1u << 20;
+
+Result<std::unique_ptr<record::CallRecorder>> OpenTracer(const Candidate& candidate,
+                                                         const Question& question,
+                                                         const Parts& parts,
+                                                         record::Options record) {
+  if (parts.pythons == nullptr || !parts.signature) {
+    return Fail(ErrorCode::kUnsupported, "Python programs cannot be recorded here");
+  }
+  trace::Options options;
+  options.pool = parts.pythons;
+  options.build = candidate.built_with;
+  options.record = std::move(record);
+  options.device = parts.engine->Device();
+  const task::Task& task = *question.task;
+  options.signature = [&parts, &task, direction = question.direction](
+                          const task::Setting& setting) {
+    return parts.signature(task, direction, setting);
+  };
+  // Without it, parameters are found by their names.
+  options.reference =
+      os::ReadFile(task.code[static_cast<int>(question.direction)], kMaxReference).value_or("");
+  TRY_ASSIGN(auto tracer, trace::Tracer::Start(candidate.path, std::move(options)));
+  return std::unique_ptr<record::CallRecorder>(std::move(tracer));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& candidate,
+                                                           const Question& question,
+                                                           const Parts& parts, uint64_t seed) {
+  record::Options options = parts.record;
+  options.seed = seed;
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  if (image == nullptr) return OpenTracer(candidate, question, parts, std::move(options));
+  TRY_ASSIGN(auto recorder, record::Recorder::Start(*image, parts.engine->Device(), options));
+  return std::unique_ptr<record::CallRecorder>(
+      std::make_unique<record::Recorder>(std::move(recorder)));
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,19 @@
+// Opens what records a candidate's calls.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "assay/assay.h"
+#include "base/result.h"
+#include "record/call_recorder.h"
+
+namespace cupel::assay {
+
+/// `seed`: of fake addresses. `candidate` must have been built. Errors: also IsUnsupportedCode().
+Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& candidate,
+                                                           const Question& question,
+                                                           const Parts& parts, uint64_t seed);
+
+}  // namespace cupel::assay
