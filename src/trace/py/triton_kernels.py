@@ -20,6 +20,7 @@ import triton.runtime.autotuner
 import triton.runtime.jit
 import triton.testing
 from triton.backends.compiler import GPUTarget
+from triton.runtime.autotuner import OutOfResources
 
 from extensions import Ask
 from ptx_writes import written_parameters
@@ -27,6 +28,7 @@ from recording import Node, Recording
 from refusal import Refusal, unsupported
 from storages import HOST, digest
 
+AssemblerError = getattr(triton.runtime.autotuner, "PTXASError", RuntimeError)
 TESTED = tuple((3, minor) for minor in range(10))
 IN_THREADS = ((3, 0), (3, 1), (3, 3), (3, 4))  # these compile in threads
 PTX_VERSION = 86  # of CUDA 12.8; the first with all that Triton uses on compute capability 10.0
@@ -104,8 +106,11 @@ class Kernel:
 
     @functools.cached_property
     def built(self) -> dict[str, Any]:
-        return self.kernels.ask({"ask": "ptx", "name": self.name, "ptx": self.asm["ptx"],
-                                 "fused": self.metadata.enable_fp_fusion})
+        answer = self.kernels.ask({"ask": "ptx", "name": self.name, "ptx": self.asm["ptx"],
+                                   "fused": bool(self.metadata.enable_fp_fusion)})
+        if "failed" in answer:
+            raise AssemblerError(answer["failed"]["message"])
+        return answer
 
     n_regs = property(lambda self: self.built["registers"])
     n_spills = property(lambda self: self.built["spills"])
@@ -115,9 +120,10 @@ class Kernel:
         """Raises Triton's own error if the kernel needs too much of the device."""
         most = self.kernels.driver.utils.get_device_properties(0)["max_shared_mem"]
         if self.metadata.shared > most:
-            raise triton.runtime.autotuner.OutOfResources(self.metadata.shared, most, "shared memory")
+            raise OutOfResources(self.metadata.shared, most, "shared memory")
         if (getattr(self.metadata, "tmem_size", None) or 0) > 512:
-            raise triton.runtime.autotuner.OutOfResources(self.metadata.tmem_size, 512, "tensor memory")
+            raise OutOfResources(self.metadata.tmem_size, 512, "tensor memory")
+        self.built  # noqa: B018
 
     def launch_metadata(self, *_args: Any) -> None:
         return None
@@ -194,7 +200,7 @@ class Kernels:
         try:
             kernel = tuner.fn.run(*args, **dict(kwargs, **config.all_kwargs(), warmup=True))
             kernel._init_handles()
-        except (triton.runtime.autotuner.OutOfResources, CompileTimeAssertionFailure):
+        except (OutOfResources, AssemblerError, CompileTimeAssertionFailure):
             return [float("inf")] * 3
         self.chosen = tuner.nargs
         note = "of the %d configurations of %s, the first that fits was recorded: %s" % (
