@@ -16,6 +16,9 @@
 #include "plan/json_parts.h"
 #include "plan/limits.h"
 #include "plan/operator_json.h"
+#include "plan/tensor_map.h"
+#include "plan/tensor_map_json.h"
+#include "record/launch_check.h"
 
 namespace cupel::trace {
 namespace {
@@ -156,6 +159,7 @@ class Joiner {
     TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kTrace));
     if (kind == "operator") return AddOperator(step);
     if (kind == "call") return AddCall(step);
+    if (kind == "launch") return AddLaunch(step);
     TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kTrace));
     TRY_ASSIGN(const View to, ReadView(*to_json));
     if (kind == "copy") {
@@ -269,6 +273,102 @@ class Joiner {
     return {};
   }
 
+  // ---- launches of Triton kernels ----
+
+  Status AddLaunch(const Json& step) {
+    plan::Launch launch;
+    TRY_ASSIGN(const int64_t image, JsonInt(step, "image", kTrace));
+    const auto known = parts_.kernels.find(static_cast<int>(image));
+    if (known == parts_.kernels.end() || known->first != image) return Broken("an unknown kernel");
+    record::Kernel kernel = known->second;
+    launch.kernel = kernel.name;
+    launch.image = known->first;
+    TRY_ASSIGN(launch.grid, ReadDim(step, "grid"));
+    TRY_ASSIGN(launch.block, ReadDim(step, "block"));
+    TRY_ASSIGN(launch.cluster, ReadDim(step, "cluster"));
+    TRY_ASSIGN(const int64_t shared, JsonInt(step, "shared", kTrace));
+    TRY_ASSIGN(launch.cooperative, JsonBool(step, "cooperative", kTrace));
+    TRY_ASSIGN(const bool is_early, JsonBool(step, "early", kTrace));
+    if (shared < 0 || shared > INT32_MAX) return Broken("a launch with negative shared memory");
+    launch.dynamic_shared = static_cast<uint32_t>(shared);
+    // Triton asks for the most that the device allows.
+    kernel.max_dynamic_shared = parts_.device.shared_per_block_optin - kernel.static_shared;
+    kernel.nonportable_cluster = true;
+    if (const auto violation = record::CheckLaunch(
+            kernel,
+            {launch.grid, launch.block, launch.cluster, launch.dynamic_shared, launch.cooperative},
+            parts_.device)) {
+      return Refuse({"illegal_launch", violation->message, kernel.name, false});
+    }
+    if (is_early && !kernel.waits_for_launch) {
+      return Refuse({"unordered_work",
+                     fmt::format("{} may start before the previous launch has ended (launch_pdl), "
+                                 "but never waits for it: gdc_wait() is missing",
+                                 kernel.name),
+                     kernel.name, false});
+    }
+    TRY(ReadParameters(step, kernel, launch));
+    Add(std::move(launch));
+    return {};
+  }
+
+  static Result<plan::Dim3> ReadDim(const Json& step, const char* key) {
+    TRY_ASSIGN(const auto sizes, JsonIntList(step, key, kTrace));
+    const auto fits = [](int64_t size) { return size >= 0 && size <= UINT32_MAX; };
+    if (sizes.size() != 3 || !std::all_of(sizes.begin(), sizes.end(), fits)) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("a launch has a damaged \"{}\"", key));
+    }
+    return plan::Dim3{static_cast<uint32_t>(sizes[0]), static_cast<uint32_t>(sizes[1]),
+                      static_cast<uint32_t>(sizes[2])};
+  }
+
+  /// Numbers are bytes; pointers and tensor maps are "at" an address.
+  Status ReadParameters(const Json& step, const record::Kernel& kernel,
+                        plan::Launch& launch) const {
+    TRY_ASSIGN(const Json* parameters, JsonArray(step, "parameters", kTrace));
+    if (parameters->size() != kernel.params.size()) return Broken("a launch lacks parameters");
+    launch.parameters.resize(kernel.param_bytes);
+    for (size_t i = 0; i < parameters->size(); ++i) {
+      const Json& json = (*parameters)[i];
+      const auto [offset, bytes] = kernel.params[i];
+      if (!json.contains("at")) {
+        TRY_ASSIGN(const std::string text, JsonString(json, "bytes", kTrace));
+        TRY_ASSIGN(const std::string value, Base64Decode(text, kTrace));
+        if (value.size() != bytes) return Broken("a parameter has another size");
+        std::copy(value.begin(), value.end(), launch.parameters.begin() + offset);
+        continue;
+      }
+      TRY_ASSIGN(const auto at, JsonIntList(json, "at", kTrace));
+      if (at.size() != 2) return Broken("a parameter has a damaged address");
+      TRY(CheckStorage(at[0]));
+      const plan::Address address{static_cast<int>(at[0]), at[1]};
+      if (json.contains("tensor_map")) {
+        TRY(AddTensorMap(json["tensor_map"], offset, address, launch));
+      } else {
+        launch.relocations.push_back({offset, address});
+      }
+      if (bytes != (json.contains("tensor_map") ? plan::kTensorMapBytes : sizeof(uint64_t))) {
+        return Broken("a parameter is no pointer");
+      }
+    }
+    if (launch.tensor_maps.empty()) return {};
+    for (const record::Kernel::Param& parameter : kernel.params) {
+      launch.places.push_back(parameter.offset);
+    }
+    return {};
+  }
+
+  Status AddTensorMap(const Json& json, uint32_t offset, const plan::Address& address,
+                      plan::Launch& launch) const {
+    Json placed = json;
+    placed["at"] = offset;
+    placed["address"] = {address.buffer, address.offset};
+    TRY_ASSIGN(const auto maps,
+               plan::ReadTensorMaps(Json{{"tensor_maps", Json::array({placed})}}, kTrace));
+    launch.tensor_maps.insert(launch.tensor_maps.end(), maps.begin(), maps.end());
+    return {};
+  }
+
   // ---- calls of extensions ----
 
   Status AddCall(const Json& step) {
@@ -318,8 +418,8 @@ class Joiner {
       return SameSize(at->second, buffer);
     }
     if (buffer.kind == plan::BufferKind::kSymbol) {
-      const auto [at, is_new] = symbols_.try_emplace({part.image, buffer.symbol},
-                                                     static_cast<int>(plan_.buffers.size()));
+      const auto [at, is_new] =
+          symbols_.try_emplace({part.image, buffer.symbol}, static_cast<int>(plan_.buffers.size()));
       if (!is_new) return at->second;
     }
     plan_.buffers.push_back(buffer);

@@ -177,6 +177,7 @@ Result<std::variant<Json, Refusal>> Tracer::Impl::Reply(const Json& question) {
   if (!kind) return tl::unexpected(kind.error());
   if (*kind == "build") return extensions.Build(question);
   if (*kind == "call") return extensions.Call(question);
+  if (*kind == "ptx") return extensions.Assemble(question);
   return Fail(ErrorCode::kInvalidArgument, "an unknown question");
 }
 
@@ -211,7 +212,8 @@ Result<Answer> Tracer::Impl::Ask(const Json& request) {
 Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
     const Json& json, const std::vector<uint64_t>& storages) const {
   TRY_ASSIGN(auto joined,
-             Join(json, {extensions.parts(), storages, options.record.operators.get()}));
+             Join(json, {extensions.parts(), extensions.kernels(), options.device, storages,
+                         options.record.operators.get()}));
   if (auto* plan = std::get_if<plan::Plan>(&joined)) {
     plan->function = "forward";
     plan->device = options.device.name;

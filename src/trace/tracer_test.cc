@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "oracle/operators.h"
 #include "oracle/python.h"
 #include "os/temp_dir.h"
@@ -84,6 +85,8 @@ class TracerTest : public testing::Test {
     options.pool = shared_->pool;
     options.record.operators = shared_->operators;
     options.reference = kReference;
+    options.device = *device::Find("h100");
+    options.build.shim = fs::path(CUPEL_SOURCE_DIR) / "shim";
     options.signature = [](const task::Setting&) -> Result<Json> {
       return ParseJson(
           R"({"init": {"args": [{"value": 8}, {"value": 6}], "keywords": {}}, "arguments": [
@@ -121,6 +124,7 @@ class TracerTest : public testing::Test {
       } else {
         text += std::holds_alternative<plan::Fill>(node.work)     ? "fill"
                 : std::holds_alternative<plan::Upload>(node.work) ? "upload"
+                : std::holds_alternative<plan::Launch>(node.work) ? "launch"
                                                                   : "copy";
       }
     }
@@ -387,6 +391,66 @@ TEST_F(TracerTest, ChecksAgainInAnotherProcess) {
   const auto again = other->Recheck();
   ASSERT_TRUE(again);
   (void)again;  // forked processes share their addresses
+}
+
+/// A program whose forward adds x and the weight with a kernel of Triton.
+std::string TritonProgram(const std::string& launch, const std::string& decorator = "") {
+  return Program("    y = torch.empty_like(x)\n    b = self.linear.weight\n    n = x.numel()\n" +
+                     launch + "\n    return y",
+                 "pass", "import triton\nimport triton.language as tl\n" + decorator + R"py(
+@triton.jit
+def add(x, b, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + tl.load(b + i, mask=i < n), mask=i < n)
+)py");
+}
+
+TEST_F(TracerTest, RecordsTritonKernels) {
+  const std::string steps =
+      Steps(TritonProgram("    add[(1,)](x, b, y, n, BLOCK=64, num_warps=2)"));
+  if (steps.find("No module named 'triton'") != std::string::npos) GTEST_SKIP() << steps;
+  ASSERT_EQ(steps, "launch");
+  ASSERT_EQ(last_.images.size(), 1u);
+  EXPECT_FALSE(last_.images[0]->resources.empty());
+  const auto& launch = std::get<plan::Launch>(last_.plan.nodes[0].work);
+  EXPECT_EQ(launch.kernel, "add");
+  EXPECT_EQ(launch.block, (plan::Dim3{64, 1, 1}));
+  ASSERT_EQ(launch.relocations.size(), 3u);
+  EXPECT_EQ(launch.relocations[2].target, last_.plan.outputs[0].address);
+
+  // Two specialisations are two images.
+  EXPECT_EQ(
+      Steps(TritonProgram(
+          "    add[(1,)](x, b, y, n, BLOCK=64)\n"
+          "    add[lambda meta: (triton.cdiv(n, meta['BLOCK']),)](x, b, y, n - 1, BLOCK=16)")),
+      "launch launch");
+  EXPECT_EQ(last_.images.size(), 2u);
+  EXPECT_EQ(std::get<plan::Launch>(last_.plan.nodes[1].work).grid, (plan::Dim3{2, 1, 1}));
+
+  // A configuration that is not chosen by time.
+  EXPECT_EQ(
+      Steps(TritonProgram(
+          "    add[(1,)](x, b, y, n)",
+          "@triton.autotune([triton.Config({'BLOCK': b}) for b in (64, 128)], key=['n'])")),
+      "launch");
+  ASSERT_EQ(last_.notes.size(), 1u);
+  EXPECT_THAT(
+      last_.notes[0],
+      HasSubstr("of the 2 configurations of add, the first that fits was recorded: BLOCK: 64"));
+}
+
+TEST_F(TracerTest, ExplainsWhatTritonRefuses) {
+  const std::string steps = Steps(TritonProgram("    add[(1,)](x, b, y, n, BLOCK=60)"));
+  if (steps.find("No module named 'triton'") != std::string::npos) GTEST_SKIP() << steps;
+  EXPECT_EQ(steps, "host_exception: CompilationError: arange's range must be a power of 2");
+  EXPECT_THAT(Steps(TritonProgram("    add[(1, 70000)](x, b, y, n, BLOCK=64)")),
+              HasSubstr("illegal_launch: kernel add"));
+  EXPECT_THAT(Steps(TritonProgram("    add[(1,)](x.cpu(), b, y, n, BLOCK=64)")),
+              HasSubstr("cpu tensor?"));
+  EXPECT_THAT(Steps(TritonProgram("    triton.testing.do_bench(lambda: 0)")),
+              HasSubstr("unsupported_api: triton.testing.do_bench"));
+  EXPECT_THAT(Steps(TritonProgram("    add[(1,)](x, b, y, n, BLOCK=64, launch_pdl=True)")),
+              HasSubstr("unordered_work"));
 }
 
 TEST_F(TracerTest, RefusesTheBackwardDirection) {
