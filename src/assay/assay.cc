@@ -232,7 +232,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
-  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path, verdict.source_hash, settings));
+  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path,
+                                     verdict.source_hash, settings));
   if (auto* reason = std::get_if<records::Reason>(&claimed)) {
     AddReason(verdict, records::Decision::kRejected, std::move(*reason));
     return finish();

@@ -162,8 +162,7 @@ class SettingRun {
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/second", context_.setting->id))();
     options.counters = false;
-    TRY_ASSIGN(std::optional<engine::Run> run,
-               Execute(plan::TwiceCalled(*plan_), wanted, options));
+    TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan::TwiceCalled(*plan_), wanted, options));
     if (!run) return false;
     if (run->completed && !HasError(run->findings) && AllRight(CompareAll(*run, wanted))) {
       return true;
@@ -337,8 +336,7 @@ class SettingRun {
     if (plan_ && key == key_) return true;
     Stopwatch watch(result_.report.seconds.record);
     const std::string function(task::Name(context_.question->direction));
-    TRY_ASSIGN(record::Outcome outcome, 
-               context_.recorder->Record(function, wanted.args, setting));
+    TRY_ASSIGN(record::Outcome outcome, context_.recorder->Record(function, wanted.args, setting));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
       result_.report.problems.push_back(
           {std::move(refusal->code), std::move(refusal->message), std::move(refusal->where)});

@@ -349,12 +349,12 @@ Json ToJson(const Plan& plan) {
     outputs.push_back(view.address.buffer == kNoneOutput ? Json(nullptr) : Write(view));
   }
   Json json{{"schema", kSchema},
-              {"function", plan.function},
-              {"device", plan.device},
-              {"buffers", std::move(buffers)},
-              {"nodes", std::move(nodes)},
-              {"outputs", std::move(outputs)},
-              {"returns_tuple", plan.returns_tuple}};
+            {"function", plan.function},
+            {"device", plan.device},
+            {"buffers", std::move(buffers)},
+            {"nodes", std::move(nodes)},
+            {"outputs", std::move(outputs)},
+            {"returns_tuple", plan.returns_tuple}};
   if (plan.prepared != 0) json["prepared"] = plan.prepared;
   return json;
 }

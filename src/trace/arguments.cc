@@ -34,12 +34,9 @@ Json Write(const Argument& argument) {
     case Kind::kTensor:
       break;
   }
-  Json json{{"kind", "tensor"},
-            {"dtype", Name(argument.dtype)},
-            {"shape", argument.shape},
-            {"strides", argument.strides},
-            {"offset", argument.offset},
-            {"bytes", argument.storage_bytes}};
+  Json json{{"kind", "tensor"},          {"dtype", Name(argument.dtype)},
+            {"shape", argument.shape},   {"strides", argument.strides},
+            {"offset", argument.offset}, {"bytes", argument.storage_bytes}};
   if (!argument.value.empty()) json["value"] = Base64Encode(argument.value);
   return json;
 }

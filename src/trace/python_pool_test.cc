@@ -1,5 +1,6 @@
 // Tests the pool with this machine's PyTorch, and attacks from locked processes. Reported as
-// skipped if there is no PyTorch. SPDX-License-Identifier: Apache-2.0
+// skipped if there is no PyTorch.
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/python_pool.h"
 
 #include <fmt/format.h>

@@ -34,9 +34,13 @@ bool DefinesSomething(std::string_view text) {
 }
 
 bool IsName(std::string_view text) {
-  return !text.empty() && text.size() < 200 && std::all_of(text.begin(), text.end(), [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  });
+  return !text.empty() && text.size() < 200 &&
+         std::all_of(
+             text.begin(), text.end(),
+             [](char c) {
+               return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                      (c >= 'A' && c <= 'Z');
+             });
 }
 
 Result<std::vector<std::string>> Texts(const Json& question, const char* key) {

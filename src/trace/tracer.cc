@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "os/files.h"
 #include "os/frames.h"
+#include "record/protocol.h"
 #include "trace/arguments.h"
 #include "trace/extensions.h"
 #include "trace/join.h"
@@ -31,16 +32,6 @@ constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
 constexpr uint64_t kLeastCalls = 12, kExtraCalls = 8;
 
-/// A text from the child, shortened and with control characters replaced.
-std::string Clean(std::string text) {
-  constexpr size_t kMaxText = 4000;
-  if (text.size() > kMaxText) text.resize(kMaxText);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
-  }
-  return text;
-}
-
 Refusal Damaged(std::string_view problem) {
   return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
           false};
@@ -53,15 +44,15 @@ Result<Refusal> ReadRefusal(const Json& json) {
   TRY_ASSIGN(refusal.where, JsonString(json, "where", kChild));
   TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kChild));
   constexpr std::string_view kKnown[] = {
-      "host_exception", "host_privilege", "wrong_arguments", "no_function",
-      "wrong_return",   "impure",         "unsupported_api", "unsupported_operator",
-      "reads_device_memory", "compile_error", "no_module",
-      "build_timeout", "build_limits"};
+      "host_exception",      "host_privilege", "wrong_arguments", "no_function",
+      "wrong_return",        "impure",         "unsupported_api", "unsupported_operator",
+      "reads_device_memory", "compile_error",  "no_module",       "build_timeout",
+      "build_limits"};
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }
-  refusal.message = Clean(std::move(refusal.message));
-  refusal.where = Clean(std::move(refusal.where));
+  refusal.message = record::CleanText(std::move(refusal.message));
+  refusal.where = record::CleanText(std::move(refusal.where));
   return refusal;
 }
 
@@ -221,9 +212,8 @@ Result<Answer> Tracer::Impl::Ask(const Json& request) {
 
 Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
     const Json& json, const std::vector<uint64_t>& storages) const {
-  TRY_ASSIGN(auto joined,
-             Join(json, {extensions.parts(), extensions.kernels(), options.device, storages,
-                         options.record.operators.get()}));
+  TRY_ASSIGN(auto joined, Join(json, {extensions.parts(), extensions.kernels(), options.device,
+                                      storages, options.record.operators.get()}));
   if (auto* plan = std::get_if<plan::Plan>(&joined)) {
     plan->function = "forward";
     plan->device = options.device.name;
@@ -263,7 +253,7 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
   recording.notes = extensions.notes();
   for (const Json& note : **notes) {
     if (note.is_string() && recording.notes.size() < kMaxNotes) {
-      recording.notes.push_back(Clean(note.get<std::string>()));
+      recording.notes.push_back(record::CleanText(note.get<std::string>()));
     }
   }
   return record::Outcome(std::move(recording));
@@ -291,14 +281,13 @@ Result<record::Outcome> Tracer::Record(const std::string& function,
   const record::Request call = record::MakeRequest(function, args);
   std::vector<uint64_t> storages;
   StorageSizes(call.args, storages);
-  const Json request{
-      {"op", "record"},
-      {"init", signature.value("init", Json::object())},
-      {"arguments", signature.value("arguments", Json::array())},
-      {"args", WriteArguments(call.args)},
-      {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
-      {"seconds", kSeconds},
-      {"seed", impl_->random.Below(1u << 30)}};
+  const Json request{{"op", "record"},
+                     {"init", signature.value("init", Json::object())},
+                     {"arguments", signature.value("arguments", Json::array())},
+                     {"args", WriteArguments(call.args)},
+                     {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
+                     {"seconds", kSeconds},
+                     {"seed", impl_->random.Below(1u << 30)}};
   TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
   if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
     impl_->seen.push_back({request, storages, recording->plan});
@@ -316,8 +305,9 @@ Result<Checked> Tracer::Recheck() {
   };
   for (const Impl::Seen& item : seen) {
     TRY_ASSIGN(Checked checked,
-               check(item, "calls with other arguments in between changed the work that the program "
-                           "requests for the same arguments"));
+               check(item,
+                     "calls with other arguments in between changed the work that the program "
+                     "requests for the same arguments"));
     if (std::holds_alternative<Refusal>(checked)) return checked;
   }
   if (seen.empty()) return Checked();

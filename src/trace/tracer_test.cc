@@ -226,7 +226,8 @@ class ModelNew(torch.nn.Module):
 }
 
 TEST_F(TracerTest, RefusesOtherRandomTensors) {
-  EXPECT_THAT(Steps(Program("    return self.linear(x) + self.mine", "self.mine = nn.Parameter(torch.randn(6))")),
+  EXPECT_THAT(Steps(Program("    return self.linear(x) + self.mine",
+                            "self.mine = nn.Parameter(torch.randn(6))")),
               HasSubstr("unsupported_operator: ModelNew's mine is made of random numbers"));
   EXPECT_THAT(Steps(Program("    return F.dropout(self.linear(x), 0.5)")),
               HasSubstr("depends on random numbers"));
@@ -251,9 +252,10 @@ TEST_F(TracerTest, RefusesReadingValues) {
 }
 
 TEST_F(TracerTest, NamesTheLine) {
-  const Outcome outcome = Record("import torch\nclass ModelNew(torch.nn.Module):\n"
-                                 "  def __init__(self, a, b):\n    super().__init__()\n"
-                                 "  def forward(self, x):\n    return x * x.sum().item()\n");
+  const Outcome outcome = Record(
+      "import torch\nclass ModelNew(torch.nn.Module):\n"
+      "  def __init__(self, a, b):\n    super().__init__()\n"
+      "  def forward(self, x):\n    return x * x.sum().item()\n");
   EXPECT_EQ(std::get<Refusal>(outcome).where, "answer.py:6");
   const Outcome raised = Record("import torch\nraise ValueError('no')\n");
   EXPECT_EQ(std::get<Refusal>(raised).where, "answer.py:2");
@@ -295,7 +297,7 @@ TEST_F(TracerTest, DetectsCaches) {
     if x.data_ptr() not in self.known:
         self.known[x.data_ptr()] = self.linear(x)
     return self.known[x.data_ptr()])py",
-                          "self.known = {}")),
+                            "self.known = {}")),
               HasSubstr("impure"));
   // For ever: the steady plan reads memory that no node writes.
   EXPECT_EQ(Steps(Program(R"py(
@@ -311,7 +313,7 @@ TEST_F(TracerTest, DetectsCaches) {
   EXPECT_THAT(Steps(Program(R"py(
     self.calls += 1
     return self.linear(x) if self.calls % 5 else x[:, :6])py",
-                          "self.calls = 0")),
+                            "self.calls = 0")),
               HasSubstr("impure"));
 }
 
@@ -386,7 +388,8 @@ TEST_F(TracerTest, ChecksAgainInAnotherProcess) {
   EXPECT_TRUE(std::holds_alternative<std::monostate>(*checked));
 
   // Depends on the addresses of its process.
-  const auto other = Start(Program("    return self.linear(x) * k", "pass", "k = id(nn) % 1000003\n"));
+  const auto other =
+      Start(Program("    return self.linear(x) * k", "pass", "k = id(nn) % 1000003\n"));
   ASSERT_TRUE(other->Record("forward", args_, {}));
   const auto again = other->Recheck();
   ASSERT_TRUE(again);
@@ -428,11 +431,10 @@ TEST_F(TracerTest, RecordsTritonKernels) {
   EXPECT_EQ(std::get<plan::Launch>(last_.plan.nodes[1].work).grid, (plan::Dim3{2, 1, 1}));
 
   // A configuration that is not chosen by time.
-  EXPECT_EQ(
-      Steps(TritonProgram(
-          "    add[(1,)](x, b, y, n)",
-          "@triton.autotune([triton.Config({'BLOCK': b}) for b in (64, 128)], key=['n'])")),
-      "launch");
+  EXPECT_EQ(Steps(TritonProgram(
+                "    add[(1,)](x, b, y, n)",
+                "@triton.autotune([triton.Config({'BLOCK': b}) for b in (64, 128)], key=['n'])")),
+            "launch");
   ASSERT_EQ(last_.notes.size(), 1u);
   EXPECT_THAT(
       last_.notes[0],

@@ -6,8 +6,6 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from recording import Node
 from refusal import Refusal
 from states import Bound

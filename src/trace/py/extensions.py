@@ -14,9 +14,9 @@ from storages import CUDA, HOST
 
 MOST_BYTES = 4 << 20  # of an extension's sources
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to cupel and returns its answer
-TYPES = {name: dtype for name, dtype in ((str(d).removeprefix("torch."), d) for d in (
+TYPES = {str(d).removeprefix("torch."): d for d in (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2))}
+    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)}
 
 
 def texts_of(sources: Any) -> list[str]:

@@ -24,7 +24,7 @@ from recording import Recording
 from refusal import Refusal, unsupported
 from standins import install
 from states import Bound, bind
-from storages import CUDA, HOST, digest
+from storages import CUDA, digest
 
 
 class Program:

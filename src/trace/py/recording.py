@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
-                                           FakeTensorMode, UnsupportedOperatorException)
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from refusal import Refusal, line_of, unsupported
@@ -151,11 +156,13 @@ class Recording(TorchDispatchMode):
         node.draws = is_random
         node.overwrites = [self.storage_of(t) for t in fresh]
         for tensor in written:
-            self.storage_of(tensor).made = digest(made, self.storage_of(tensor).made)
-            if schema.name in FILLS or is_random or schema.name == "aten::copy_":
-                if tensor.numel() * tensor.element_size() == self.storage_of(tensor).bytes:
-                    self.storage_of(tensor).made = made
-                    node.overwrites.append(self.storage_of(tensor))
+            storage = self.storage_of(tensor)
+            fills = schema.name in FILLS or is_random or schema.name == "aten::copy_"
+            if fills and tensor.numel() * tensor.element_size() == storage.bytes:
+                storage.made = made
+                node.overwrites.append(storage)
+            else:
+                storage.made = digest(made, storage.made)
         self.append(node)
 
     def append(self, node: Node) -> None:
@@ -318,7 +325,7 @@ def arguments_of(schema: Any, args: Any, kwargs: Any) -> list[Any]:
     """The values of all arguments of a schema, in its order."""
     values = list(args)
     for argument in schema.arguments[len(args):]:
-        values.append(kwargs[argument.name] if argument.name in kwargs else argument.default_value)
+        values.append(kwargs.get(argument.name, argument.default_value))
     return values
 
 
