@@ -166,7 +166,13 @@ class Joiner {
       TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kTrace));
       TRY_ASSIGN(View from, ReadView(*from_json));
       if (from.shape != to.shape) return Broken("a copy between different shapes");
-      if (ElementsOf(to) > 0) Add(plan::CopyView{to, std::move(from)});
+      if (ElementsOf(to) == 0) return {};
+      if (from.dtype == to.dtype && IsDense(from) && IsDense(to)) {
+        const auto bytes = ElementsOf(to) * static_cast<uint64_t>(SizeOf(to.dtype));
+        Add(plan::Copy{to.address, from.address, bytes});
+      } else {
+        Add(plan::CopyView{to, std::move(from)});
+      }
       return {};
     }
     const char* field = kind == "fill" ? "pattern" : "bytes";

@@ -80,6 +80,16 @@ Json DeviceJson(const device::Description& device) {
               {"shared_per_sm", device.shared_per_sm}};
 }
 
+/// The same work in memory that is kept, or in new memory, is the same work.
+bool IsSameWork(plan::Plan one, plan::Plan other) {
+  for (plan::Plan* plan : {&one, &other}) {
+    for (plan::Buffer& buffer : plan->buffers) {
+      if (buffer.kind == plan::BufferKind::kWorkspace) buffer.kind = plan::BufferKind::kTemporary;
+    }
+  }
+  return one == other;
+}
+
 void StorageSizes(const std::vector<record::Argument>& args, std::vector<uint64_t>& into) {
   for (const record::Argument& argument : args) {
     if (argument.kind == record::Argument::Kind::kTensor) into.push_back(argument.storage_bytes);
@@ -301,7 +311,7 @@ Result<Checked> Tracer::Recheck() {
   const auto check = [&](const Impl::Seen& item, const char* why) -> Result<Checked> {
     TRY_ASSIGN(auto outcome, impl_->Run(item.request, item.storages));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
-    if (std::get<record::Recording>(outcome).plan == item.plan) return Checked();
+    if (IsSameWork(std::get<record::Recording>(outcome).plan, item.plan)) return Checked();
     return Checked(Refusal{"impure", why, "forward", false});
   };
   for (const Impl::Seen& item : seen) {

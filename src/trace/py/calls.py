@@ -11,7 +11,7 @@ import torch
 from recording import Node
 from refusal import Refusal
 from states import Bound
-from storages import HOST, Storage
+from storages import HOST, Storage, is_whole
 
 if TYPE_CHECKING:
     from program import Program
@@ -23,6 +23,7 @@ class Calls:
         self.recording = program.recording
         self.chance = random.Random(request["seed"])
         self.earlier: list[list[Any]] = []  # arguments of earlier calls
+        self.converted: set[int] = set()  # arguments that filled a parameter of another type
 
     def record(self) -> dict[str, Any]:
         """{"plan", "first" if the first call differs, "recordings", "host_us"}. Raises Refusal."""
@@ -37,14 +38,14 @@ class Calls:
                 first = again
             elif plan is None:
                 plan = again
-            elif again != plan:
+            elif without_lifetimes(again) != without_lifetimes(plan):
                 raise Refusal("impure", "call %d requests different work than earlier calls with the same arguments: %s" %
                               (len(times), difference(plan, again)))
             if len(times) >= fewest and time.monotonic() - started > seconds:
                 break
         times.sort()
         answer = {"plan": plan, "recordings": len(times), "host_us": times[len(times) // 2] * 1e6}
-        return dict(answer, first=first) if first != plan else answer
+        return dict(answer, first=first) if without_lifetimes(first) != without_lifetimes(plan) else answer
 
     # ---- one call ----
 
@@ -91,10 +92,27 @@ class Calls:
         storage = self.bound.states.get(argument)
         if storage is None:
             return
-        if storage.bytes != given["bytes"] or given["offset"] != 0 or not is_in_order(given):
+        tensor = self.bound.named.get(argument)
+        is_same = tensor is None or (str(tensor.dtype) == "torch." + given["dtype"] and is_whole(tensor, storage))
+        if is_same and is_in_order(given) and given["bytes"] == storage.bytes:
+            storage.argument = number
+            return
+        if argument in self.converted:
+            return
+        if tensor is None or list(tensor.shape) != given["shape"]:
             raise Refusal("wrong_arguments", "ModelNew's %s has another size or layout than the task's %s %s" % (
                 storage.label, given["dtype"], given["shape"]))
-        storage.argument = number
+        self.converted.add(argument)
+        self.convert(self.program.tensor(given, number, False), tensor)
+
+    def convert(self, source: Any, tensor: Any) -> None:
+        """Fills a parameter of another type from the task's, as load_state_dict does, before all calls."""
+        recording = self.recording
+        storage, given = recording.storage_of(tensor), recording.storage_of(source)
+        node = Node("copy", {"to": recording.view(tensor), "from": recording.view(source)}, [given], [storage])
+        node.overwrites = [storage]
+        recording.append(node)
+        node.call = 0
 
     def outputs(self, result: Any) -> tuple[list[Any], bool]:
         from program import is_plain_tensor
@@ -176,6 +194,11 @@ class Calls:
         what = "ModelNew's %s is made of random numbers and is no parameter of the task" % label if label else (
             "the result depends on random numbers (%s)" % node.fields.get("name", node.kind))
         raise Refusal("unsupported_operator", what, unsupported=True, line=node.fields.get("line"))
+
+
+def without_lifetimes(plan: dict[str, Any]) -> dict[str, Any]:
+    """The same work in memory that an earlier call made, or in new memory, is the same work."""
+    return dict(plan, storages=[dict(storage, kept=False) for storage in plan["storages"]])
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> str:
