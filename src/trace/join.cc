@@ -323,8 +323,7 @@ class Joiner {
   }
 
   /// Numbers are bytes; pointers and tensor maps are "at" an address.
-  Status ReadParameters(const Json& step, const record::Kernel& kernel,
-                        plan::Launch& launch) const {
+  Status ReadParameters(const Json& step, const record::Kernel& kernel, plan::Launch& launch) {
     TRY_ASSIGN(const Json* parameters, JsonArray(step, "parameters", kTrace));
     if (parameters->size() != kernel.params.size()) return Broken("a launch lacks parameters");
     launch.parameters.resize(kernel.param_bytes);
@@ -359,13 +358,17 @@ class Joiner {
   }
 
   Status AddTensorMap(const Json& json, uint32_t offset, const plan::Address& address,
-                      plan::Launch& launch) const {
+                      plan::Launch& launch) {
     Json placed = json;
     placed["at"] = offset;
     placed["address"] = {address.buffer, address.offset};
     TRY_ASSIGN(const auto maps,
                plan::ReadTensorMaps(Json{{"tensor_maps", Json::array({placed})}}, kTrace));
-    launch.tensor_maps.insert(launch.tensor_maps.end(), maps.begin(), maps.end());
+    if (const auto problem = plan::ProblemOf(maps[0].map); !problem.empty()) {
+      return Refuse({"illegal_launch", fmt::format("a tensor descriptor is illegal: {}", problem),
+                     launch.kernel, false});
+    }
+    launch.tensor_maps.push_back(maps[0]);
     return {};
   }
 

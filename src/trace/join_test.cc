@@ -95,6 +95,12 @@ TEST_F(JoinTest, RefusesWhatTheDeviceRefuses) {
   EXPECT_EQ(Why({{"early", true}}), "");
 }
 
+TEST_F(JoinTest, RefusesIllegalTensorMaps) {
+  Json parameters = (*ParseJson(kLaunch, "test"))["parameters"];
+  parameters[2]["tensor_map"]["strides"] = {130};
+  EXPECT_TRUE(Why({{"parameters", parameters}}).starts_with("illegal_launch: a tensor descriptor"));
+}
+
 TEST_F(JoinTest, RejectsDamagedLaunches) {
   const Json damaged[] = {
       {{"image", 2}},

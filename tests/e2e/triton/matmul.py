@@ -38,7 +38,7 @@ def linear_kernel(a, b, bias, c, M, N, K, stride_am, stride_ak, stride_bk, strid
         else:
             left = tl.load(a_at, mask=at_k[None, :] < K - k * BLOCK_K, other=0.0)
             right = tl.load(b_at, mask=at_k[:, None] < K - k * BLOCK_K, other=0.0)
-        sums = tl.dot(left, right, sums)
+        sums = tl.dot(left, right, sums, input_precision="ieee")
         a_at += BLOCK_K * stride_ak
         b_at += BLOCK_K * stride_bk
     sums += tl.load(bias + at_n)[None, :]
