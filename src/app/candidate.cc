@@ -37,7 +37,7 @@ bool IsCandidateName(const fs::path& kernel) {
 }
 
 Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
-                                    task::Direction direction, const Common& common) {
+                                       task::Direction direction, const Common& common) {
   CandidateFile file;
   file.path = kernel;
   if (kernel.extension() != ".py") return file;
@@ -75,8 +75,8 @@ Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task*
 }
 
 Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
-                                    task::Direction direction, const Common& common,
-                                    Compile& compile, Events& events) {
+                                       task::Direction direction, const Common& common,
+                                       Compile& compile, Events& events) {
   TRY_ASSIGN(CandidateFile file, ExtractCandidate(kernel, task, direction, common));
   compile.flags.insert(compile.flags.begin(), file.flags.begin(), file.flags.end());
   for (const std::string& note : file.notes) {
@@ -117,7 +117,7 @@ Result<ExtractReport> Extract(const ExtractOptions& options) {
                 "give a Python answer with load_inline; its name must end in .py");
   }
   TRY_ASSIGN(CandidateFile file, ExtractCandidate(options.answer, task ? &*task : nullptr,
-                                               task::Direction::kForward, options.common));
+                                                  task::Direction::kForward, options.common));
   TRY_ASSIGN(std::string source, os::ReadFile(file.path, 64u << 20));
   return ExtractReport{std::move(source), std::move(file.flags), std::move(file.notes)};
 }

@@ -28,10 +28,10 @@ struct CandidateFile {
 };
 
 /// Extracts a .cu file from a Python program; a .cu file stays as it is. `task` may be null: then
-/// the answer defines the order of the arguments. Errors: kUnsupported; the message says in one line
-/// what cupel could not follow.
+/// the answer defines the order of the arguments. Errors: kUnsupported; the message says in one
+/// line what cupel could not follow.
 Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, const task::Task* task,
-                                    task::Direction direction, const Common& common);
+                                       task::Direction direction, const Common& common);
 
 /// The same for a build with `compile`. Adds the answer's flags to those of `compile`, and reports
 /// the notes.
@@ -39,8 +39,8 @@ Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, cons
                                        task::Direction direction, const Common& common,
                                        Compile& compile, Events& events);
 
-/// Builds an extracted candidate. `compile` must already have the answer's flags. Messages and records
-/// name `kernel`.
+/// Builds an extracted candidate. `compile` must already have the answer's flags. Messages and
+/// records name `kernel`.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                         const CandidateFile& file, const Common& common,
                                         const Compile& compile);

@@ -156,6 +156,11 @@ void AddExtensions(records::Verdict& verdict, const SettingResult& result) {
     for (const std::string& note : image->notes) add(verdict.notes, note);
   }
   for (const std::string& note : result.notes) add(verdict.notes, note);
+  if (result.plan && result.plan->prepared > 0) {
+    add(verdict.notes, fmt::format("{} steps of the program's construction are repeated before "
+                                   "every call, and are not part of estimates",
+                                   result.plan->prepared));
+  }
 }
 
 /// True if running further settings would only waste time: the code hangs or cannot be run at all.
@@ -227,7 +232,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
-  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path, verdict.source_hash, settings));
+  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path,
+                                     verdict.source_hash, settings));
   if (auto* reason = std::get_if<records::Reason>(&claimed)) {
     AddReason(verdict, records::Decision::kRejected, std::move(*reason));
     return finish();

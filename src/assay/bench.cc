@@ -126,9 +126,8 @@ class SettingBench {
     });
     for (const task::Case& wanted : cases_) {
       if (alike && !prepared.plans.empty()) break;
-      TRY_ASSIGN(auto outcome,
-                 recorder->Record(std::string(task::Name(question_.direction)), wanted.args,
-                                  setting_));
+      TRY_ASSIGN(auto outcome, recorder->Record(std::string(task::Name(question_.direction)),
+                                                wanted.args, setting_));
       if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
         AddRefused(kernel.name, {refusal->code, refusal->message, refusal->where});
         return {};

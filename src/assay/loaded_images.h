@@ -1,4 +1,5 @@
-// A candidate's images in an engine. A Python program's images are known only when a call has been recorded.
+// A candidate's images in an engine. A Python program's images are known only when a call has been
+// recorded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +31,8 @@ class LoadedImages {
   engine::Program* program_ = nullptr;
 };
 
-/// True for an error about PTX that cupel does not support or that exceeds its limits: the candidate's fault.
+/// True for an error about PTX that cupel does not support or that exceeds its limits: the
+/// candidate's fault.
 bool IsUnsupportedCode(const Error& error);
 
 }  // namespace cupel::assay

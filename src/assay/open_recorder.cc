@@ -26,8 +26,8 @@ Result<std::unique_ptr<record::CallRecorder>> OpenTracer(const Candidate& candid
   options.record = std::move(record);
   options.device = parts.engine->Device();
   const task::Task& task = *question.task;
-  options.signature = [&parts, &task, direction = question.direction](
-                          const task::Setting& setting) {
+  options.signature = [&parts, &task,
+                       direction = question.direction](const task::Setting& setting) {
     return parts.signature(task, direction, setting);
   };
   // Without it, parameters are found by their names.

@@ -221,8 +221,8 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
     };
     SampledRunner of_twin;
     SampledRunner& sampler = setting_ == context_.setting ? *sampler_ : of_twin;
-    auto executed = sampler.Execute(context_.loaded->program(), *plan_, task::StoragesOf(wanted.args),
-                                    options, is_right);
+    auto executed = sampler.Execute(context_.loaded->program(), *plan_,
+                                    task::StoragesOf(wanted.args), options, is_right);
     if (!executed) {
       const Error& error = executed.error();
       if (IsOurs(error, context_.stop)) return tl::unexpected(error);

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "judge/compare.h"
 #include "judge/controls.h"
+#include "plan/twice.h"
 
 namespace cupel::assay {
 namespace {
@@ -67,6 +68,8 @@ class SettingRun {
       if (!passed) return {};
       ++result_.report.established.tolerance_inputs;
       if (trial + 1 < trials_) continue;
+      TRY_ASSIGN(const bool repeatable, TrySecondCall(wanted));
+      if (!repeatable) return {};
       TRY_ASSIGN(const bool stateless, IsStateless(context_, *plan_, wanted, result_.report));
       if (!stateless) return {};
       TRY_ASSIGN(const bool equivalent, CheckBeyondTolerance(wanted));
@@ -147,6 +150,27 @@ class SettingRun {
         {"wrong_first_call",
          "with the same arguments, the first call launches other GPU work than later calls, and "
          "its result is wrong",
+         result_.report.id});
+    result_.report.status = records::SettingStatus::kFailed;
+    return false;
+  }
+
+  /// A program may use what its construction made only if its calls leave it as it is: the second
+  /// call in a row must be right, too. `wanted` passed.
+  Result<bool> TrySecondCall(const task::Case& wanted) {
+    if (plan_->prepared == 0) return true;
+    engine::RunOptions options;
+    options.seed = Random(context_.seed).Fork(fmt::format("{}/second", context_.setting->id))();
+    options.counters = false;
+    TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan::TwiceCalled(*plan_), wanted, options));
+    if (!run) return false;
+    if (run->completed && !HasError(run->findings) && AllRight(CompareAll(*run, wanted))) {
+      return true;
+    }
+    Merge(std::move(run->findings), result_.report.findings);
+    result_.report.problems.push_back(
+        {"impure",
+         "the second call's result is wrong: calls change what the program's construction made",
          result_.report.id});
     result_.report.status = records::SettingStatus::kFailed;
     return false;
@@ -312,8 +336,7 @@ class SettingRun {
     if (plan_ && key == key_) return true;
     Stopwatch watch(result_.report.seconds.record);
     const std::string function(task::Name(context_.question->direction));
-    TRY_ASSIGN(record::Outcome outcome, 
-               context_.recorder->Record(function, wanted.args, setting));
+    TRY_ASSIGN(record::Outcome outcome, context_.recorder->Record(function, wanted.args, setting));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
       result_.report.problems.push_back(
           {std::move(refusal->code), std::move(refusal->message), std::move(refusal->where)});

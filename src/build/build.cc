@@ -90,7 +90,8 @@ void LinkOperatorFiles(const std::vector<std::string>& names, const fs::path& sh
   }
 }
 
-Result<Compilation> RunCompiler(const Context& context, const std::vector<std::string>& lean) {
+Result<Compilation> RunCompiler(const Context& context, const std::vector<std::string>& lean,
+                                Result<Compiled> (*compile)(const Job&) = Compile) {
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
   const fs::path copy = folder.path() / context.name;
   TRY(os::WriteFileAtomically(copy, context.source));
@@ -122,7 +123,7 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   }
   job.virtual_arch = context.arch;
   job.identity = Sha256Hex(context.source).substr(0, 8);
-  TRY_ASSIGN(Compiled compiled, Compile(job));
+  TRY_ASSIGN(Compiled compiled, compile(job));
   if (!compiled.ok && DiskIsFull(folder.path(), compiled.output)) {
     return Fail(ErrorCode::kIo,
                 fmt::format("the disk that holds {} is full", folder.path().parent_path().string()),
@@ -191,6 +192,19 @@ void DropFolder(std::string& text, const fs::path& folder) {
   text = std::move(result);
 }
 
+/// Stores the files, and sets the image's paths and PTX.
+Result<Outcome> Keep(const Context& context, const Artefacts& artefacts, Image image) {
+  image.ptx = artefacts.ptx;
+  if (!context.options->cache.empty()) {
+    TRY(StoreInCache(context.options->cache, artefacts, image));
+  } else {
+    TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+    TRY(WriteArtefacts(folder.path(), artefacts, image));
+    image.folder = std::make_shared<const os::TempDir>(std::move(folder));
+  }
+  return Outcome(std::move(image));
+}
+
 BuildFailure NoModule(const Context& context) {
   return {
       "no_module",
@@ -237,15 +251,7 @@ Result<Outcome> Finish(const Context& context, Compilation compilation, Image im
   if (std::find(undefined.begin(), undefined.end(), "cupel_rt_operator") != undefined.end()) {
     image.notes.emplace_back(kCallsOperators);
   }
-  image.ptx = artefacts.ptx;
-  if (!context.options->cache.empty()) {
-    TRY(StoreInCache(context.options->cache, artefacts, image));
-  } else {
-    TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
-    TRY(WriteArtefacts(folder.path(), artefacts, image));
-    image.folder = std::make_shared<const os::TempDir>(std::move(folder));
-  }
-  return Outcome(std::move(image));
+  return Keep(context, artefacts, std::move(image));
 }
 
 Result<Context> Prepare(const fs::path& source, std::string text, const Options& options) {
@@ -258,6 +264,26 @@ Result<Context> Prepare(const fs::path& source, std::string text, const Options&
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
   return context;
+}
+
+/// The image in the cache, or one without files.
+Result<Image> CachedOrNew(const Context& context) {
+  const Options& options = *context.options;
+  Image image;
+  TRY_ASSIGN(image.key,
+             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
+  if (!options.cache.empty()) {
+    auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox);
+    if (cached) image = std::move(*cached);
+    image.from_cache = cached.has_value();
+  }
+  image.source = context.path;
+  image.arch = options.arch;
+  if (image.from_cache) return image;
+  image.source_hash = Sha256Hex(context.source);
+  image.toolkit = "nvcc " + context.toolkit.version;
+  image.flags = context.flags;
+  return image;
 }
 
 /// Words in the source of kernels that need an architecture with the suffix "a".
@@ -289,22 +315,8 @@ bool LacksFeatures(const Outcome& outcome) {
 Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const Options& options) {
   const auto start = Clock::now();
   TRY_ASSIGN(Context context, Prepare(source, text, options));
-  Image image;
-  image.source_hash = Sha256Hex(context.source);
-  image.toolkit = "nvcc " + context.toolkit.version;
-  image.arch = options.arch;
-  image.flags = context.flags;
-  image.source = source;
-  TRY_ASSIGN(image.key,
-             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
-  if (!options.cache.empty()) {
-    if (auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox)) {
-      cached->source = source;
-      cached->arch = options.arch;
-      cached->from_cache = true;
-      return Outcome(std::move(*cached));
-    }
-  }
+  TRY_ASSIGN(Image image, CachedOrNew(context));
+  if (image.from_cache) return Outcome(std::move(image));
   const std::vector<std::string> lean = LeanDefinitions(context.source);
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
   // The candidate may need something that the lean headers omit, so build again with the full ones.
@@ -363,6 +375,33 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   }
   chosen.arch += 'a';
   return BuildFor(source, text, chosen);
+}
+
+Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>& flags,
+                         const Options& options) {
+  const auto start = Clock::now();
+  TRY(VirtualArch(options.arch));
+  Context context;
+  context.options = &options;
+  context.name = "kernel.ptx";
+  context.source = ptx;
+  context.flags = flags;
+  TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
+  TRY_ASSIGN(Image image, CachedOrNew(context));
+  if (image.from_cache) return Outcome(std::move(image));
+  TRY_ASSIGN(const Compilation compilation, RunCompiler(context, {}, Assemble));
+  if (!compilation.compiled.ok) {
+    return Outcome(
+        FailureOf(context, compilation,
+                  ParseDiagnostics(compilation.compiled.output, compilation.folder.path())));
+  }
+  Artefacts artefacts;
+  artefacts.sandbox = compilation.compiled.sandbox;
+  artefacts.ptx = ptx;
+  TRY_ASSIGN(artefacts.cubin, TakeOutput(compilation.compiled.cubin));
+  image.resources = ParseResources(compilation.compiled.ptxas);
+  image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return Keep(context, artefacts, std::move(image));
 }
 
 }  // namespace cupel::build

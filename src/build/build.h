@@ -54,6 +54,12 @@ std::string ArchFor(const Options& options, std::string_view source);
 /// kCancelled.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);
 
+/// Assembles PTX that another compiler than nvcc made, in the same sandbox and cache. The image has
+/// no code of the host: its shared object is an empty file. `options.arch` is the target of the
+/// text; `flags` are ptxas's. Error: as Build.
+Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>& flags,
+                         const Options& options);
+
 /// nvcc from $CUPEL_NVCC, $CUDA_HOME/bin, PATH or /usr/local/cuda/bin. The Error says how to
 /// install it.
 struct Toolkit {

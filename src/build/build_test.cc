@@ -285,5 +285,35 @@ TEST(Elf, RejectsInvalidFiles) {
     (void)ReadSharedObject(bytes.first(size));
 }
 
+TEST_F(BuildTest, AssemblesPtx) {
+  const std::string ptx =
+      ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+      ".reg .b64 %rd<2>; .reg .b32 %r<2>; .shared .align 4 .b8 s[512];\n"
+      "ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; st.shared.u32 [s], %r1;\n"
+      "st.global.u32 [%rd1], %r1; ret; }\n";
+  options_.arch = "sm_90a";
+  const auto first = BuildPtx(ptx, {}, options_);
+  ASSERT_TRUE(first) << first.error().ToString();
+  const auto* image = std::get_if<Image>(&*first);
+  ASSERT_NE(image, nullptr) << std::get<BuildFailure>(*first).message;
+  EXPECT_EQ(image->ptx, ptx);
+  EXPECT_GT(fs::file_size(image->cubin), 0u);
+  ASSERT_EQ(image->resources.size(), 1u);
+  EXPECT_EQ(image->resources[0].kernel, "k");
+  EXPECT_EQ(image->resources[0].static_shared, 512);
+  EXPECT_FALSE(image->from_cache);
+
+  const auto second = BuildPtx(ptx, {}, options_);
+  EXPECT_TRUE(std::get<Image>(*second).from_cache);
+  const auto other = BuildPtx(ptx, {"--fmad=false"}, options_);
+  EXPECT_FALSE(std::get<Image>(*other).from_cache);
+
+  const auto broken = BuildPtx(ptx + "nonsense\n", {}, options_);
+  ASSERT_TRUE(broken) << broken.error().ToString();
+  EXPECT_EQ(std::get<BuildFailure>(*broken).code, "compile_error");
+  options_.arch = "--help";
+  EXPECT_FALSE(BuildPtx(ptx, {}, options_));
+}
+
 }  // namespace
 }  // namespace cupel::build

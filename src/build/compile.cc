@@ -194,8 +194,14 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
   return false;
 }
 
+/// Where nvcc writes it.
+fs::path CubinOf(const Job& job) {
+  const std::string stem = fs::path(job.source_name).stem().string();
+  return job.folder / (stem + "." + job.options->arch + ".cubin");
+}
+
 /// Runs both halves in parallel, then the steps that need both.
-Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
+Result<Compiled> RunSteps(const Job& job, const Runner& runner, const Steps& steps) {
   Compiled host, device;
   // If one half exceeds its limits (template or macro bombs), the other one would too: stop it.
   std::stop_source give_up;
@@ -237,7 +243,7 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   const std::string stem = fs::path(job.source_name).stem().string();
   both.shared_object = job.folder / (stem + ".so");
   both.ptx = job.folder / (stem + ".ptx");
-  both.cubin = job.folder / (stem + "." + job.options->arch + ".cubin");
+  both.cubin = CubinOf(job);
   return both;
 }
 
@@ -286,6 +292,21 @@ Result<Compiled> Compile(const Job& job) {
   TRY_ASSIGN(Compiled compiled, RunSteps(job, runner, whole));
   compiled.ptxas = compiled.output;
   return compiled;
+}
+
+Result<Compiled> Assemble(const Job& job) {
+  const Runner runner(job, Clock::now() + job.options->deadline);
+  const fs::path output = CubinOf(job);
+  Steps steps;
+  Command& ptxas = steps.join.emplace_back();
+  ptxas = {(job.toolkit->nvcc.parent_path() / "ptxas").string(),
+           "-v",
+           "--gpu-name=" + job.options->arch,
+           job.source_name,
+           "-o",
+           output.string()};
+  ptxas.insert(ptxas.end(), job.flags.begin(), job.flags.end());
+  return RunSteps(job, runner, steps);
 }
 
 }  // namespace cupel::build

@@ -36,4 +36,7 @@ struct Compiled {
 /// An Error means that the sandbox or the toolkit cannot start. Compiler errors are data.
 Result<Compiled> Compile(const Job& job);
 
+/// The same for a PTX file: runs only ptxas, and makes only a cubin.
+Result<Compiled> Assemble(const Job& job);
+
 }  // namespace cupel::build

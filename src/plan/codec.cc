@@ -348,13 +348,15 @@ Json ToJson(const Plan& plan) {
   for (const View& view : plan.outputs) {
     outputs.push_back(view.address.buffer == kNoneOutput ? Json(nullptr) : Write(view));
   }
-  return Json{{"schema", kSchema},
-              {"function", plan.function},
-              {"device", plan.device},
-              {"buffers", std::move(buffers)},
-              {"nodes", std::move(nodes)},
-              {"outputs", std::move(outputs)},
-              {"returns_tuple", plan.returns_tuple}};
+  Json json{{"schema", kSchema},
+            {"function", plan.function},
+            {"device", plan.device},
+            {"buffers", std::move(buffers)},
+            {"nodes", std::move(nodes)},
+            {"outputs", std::move(outputs)},
+            {"returns_tuple", plan.returns_tuple}};
+  if (plan.prepared != 0) json["prepared"] = plan.prepared;
+  return json;
 }
 
 Result<Plan> FromJson(const Json& json, std::string_view what) {
@@ -376,6 +378,10 @@ Result<Plan> FromJson(const Json& json, std::string_view what) {
   };
   TRY_ASSIGN(plan.outputs, ReadList<View>(json, "outputs", kMaxOutputs, what, read_output));
   TRY_ASSIGN(plan.returns_tuple, JsonBool(json, "returns_tuple", what));
+  if (json.contains("prepared")) {
+    TRY_ASSIGN(const int64_t prepared, JsonInt(json, "prepared", what));
+    plan.prepared = static_cast<int>(std::clamp<int64_t>(prepared, -1, INT32_MAX));
+  }
   TRY(Validate(plan));
   return plan;
 }

@@ -230,6 +230,9 @@ struct Plan {
   std::vector<Node> nodes;
   std::vector<View> outputs;  // in the order returned; None is a View with address.buffer -2
   bool returns_tuple = false;
+  /// The first nodes make what later calls find in memory: work of a program's construction, which
+  /// depends on no input. A call repeats them.
+  int prepared = 0;
   std::string function;  // "forward" or "backward"
   std::string device;    // device::Description::name that the host code saw
   bool operator==(const Plan&) const = default;

@@ -39,6 +39,10 @@ class Validator {
       TRY(CheckAfter(node, i));
       TRY(std::visit([this](const auto& work) { return Check(work); }, node.work));
     }
+    where_.clear();
+    if (plan_.prepared < 0 || static_cast<size_t>(plan_.prepared) > plan_.nodes.size()) {
+      return Bad("\"prepared\" is no number of nodes");
+    }
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       where_ = fmt::format("output {}", i);
       const View& view = plan_.outputs[i];

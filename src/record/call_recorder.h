@@ -1,6 +1,5 @@
-// The interface of what records a candidate's calls: a Recorder for an extension, a trace::Tracer for
-// a Python program.
-// SPDX-License-Identifier: Apache-2.0
+// The interface of what records a candidate's calls: a Recorder for an extension, a trace::Tracer
+// for a Python program. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

@@ -210,6 +210,15 @@ Result<Argument> ReadArgument(const Json& json) {
 
 }  // namespace
 
+std::string CleanText(std::string text) {
+  constexpr size_t kMaxText = 4000;
+  if (text.size() > kMaxText) text.resize(kMaxText);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
+  }
+  return text;
+}
+
 Json ToJson(const Setup& setup) {
   Json device{{"name", setup.device.name}, {"full_name", setup.device.full_name}};
   ForEachField(setup.device, [&](const char* name, const auto& field) { device[name] = field; });

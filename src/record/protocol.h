@@ -40,6 +40,9 @@ struct Argument {
   std::string value;  // the element of a one-element tensor
 };
 
+/// A text from a child, shortened and with control characters replaced.
+std::string CleanText(std::string text);
+
 /// Every later frame to the child: a request to record `function` with arguments like these.
 struct Request {
   std::string function;

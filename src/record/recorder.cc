@@ -40,16 +40,6 @@ constexpr int kLeastRecordings = 24;
 constexpr uint64_t kExtraRecordings = 64;
 constexpr int64_t kBudgetUs = 60'000;
 
-/// A text from the child, shortened and with control characters replaced.
-std::string Clean(std::string text) {
-  constexpr size_t kMaxText = 4000;
-  if (text.size() > kMaxText) text.resize(kMaxText);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
-  }
-  return text;
-}
-
 /// `code` if it is a defined code, else "host_crash".
 std::string KnownCode(const std::string& code) {
   constexpr std::string_view kKnown[] = {
@@ -68,10 +58,10 @@ Result<Refusal> ReadRefusal(const Json& json) {
   TRY_ASSIGN(auto message, JsonString(json, "message", kWhat));
   TRY_ASSIGN(auto where, JsonString(json, "where", kWhat));
   TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
-  if (code == "internal") return Fail(ErrorCode::kInternal, "recorder: " + Clean(message));
+  if (code == "internal") return Fail(ErrorCode::kInternal, "recorder: " + CleanText(message));
   refusal.code = KnownCode(code);
-  refusal.message = Clean(std::move(message));
-  refusal.where = Clean(std::move(where));
+  refusal.message = CleanText(std::move(message));
+  refusal.where = CleanText(std::move(where));
   constexpr std::string_view kSyscall = "syscall ";
   if (refusal.code == "host_privilege" && refusal.where.starts_with(kSyscall)) {
     std::string_view rest = std::string_view(refusal.where).substr(kSyscall.size());
@@ -93,7 +83,7 @@ std::vector<std::string> FunctionsOf(const Json& json) {
   const auto list = JsonArray(json, "functions", "recorder");
   if (!list) return names;
   for (const Json& name : **list) {
-    if (name.is_string()) names.push_back(Clean(name.get<std::string>()));
+    if (name.is_string()) names.push_back(CleanText(name.get<std::string>()));
   }
   return names;
 }

@@ -14,7 +14,7 @@ namespace {
 using record::Argument;
 using Kind = Argument::Kind;
 
-constexpr std::string_view kWhat = "an argument";
+constexpr std::string_view kArgument = "an argument";
 constexpr int kMostDepth = 4;
 
 Json Write(const Argument& argument) {
@@ -34,12 +34,9 @@ Json Write(const Argument& argument) {
     case Kind::kTensor:
       break;
   }
-  Json json{{"kind", "tensor"},
-            {"dtype", Name(argument.dtype)},
-            {"shape", argument.shape},
-            {"strides", argument.strides},
-            {"offset", argument.offset},
-            {"bytes", argument.storage_bytes}};
+  Json json{{"kind", "tensor"},          {"dtype", Name(argument.dtype)},
+            {"shape", argument.shape},   {"strides", argument.strides},
+            {"offset", argument.offset}, {"bytes", argument.storage_bytes}};
   if (!argument.value.empty()) json["value"] = Base64Encode(argument.value);
   return json;
 }
@@ -49,8 +46,8 @@ Result<std::vector<Argument>> ReadList(const Json& json, int depth);
 Result<Argument> ReadTensor(const Json& json) {
   Argument argument;
   argument.kind = Kind::kTensor;
-  TRY_ASSIGN(const plan::View view, plan::ReadView(json, kWhat));
-  TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kWhat));
+  TRY_ASSIGN(const plan::View view, plan::ReadView(json, kArgument));
+  TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kArgument));
   if (bytes < 0 || static_cast<uint64_t>(bytes) > plan::kMaxBufferBytes ||
       view.address.offset % SizeOf(view.dtype) != 0) {
     return Fail(ErrorCode::kInvalidArgument, "a tensor's memory is out of range");
@@ -61,8 +58,8 @@ Result<Argument> ReadTensor(const Json& json) {
   argument.offset = view.address.offset / SizeOf(view.dtype);
   argument.storage_bytes = static_cast<uint64_t>(bytes);
   if (json.contains("value")) {
-    TRY_ASSIGN(const std::string value, JsonString(json, "value", kWhat));
-    TRY_ASSIGN(argument.value, Base64Decode(value, kWhat));
+    TRY_ASSIGN(const std::string value, JsonString(json, "value", kArgument));
+    TRY_ASSIGN(argument.value, Base64Decode(value, kArgument));
     if (argument.value.size() != static_cast<size_t>(SizeOf(view.dtype))) {
       return Fail(ErrorCode::kInvalidArgument, "a value has another size than its element");
     }
@@ -72,24 +69,24 @@ Result<Argument> ReadTensor(const Json& json) {
 
 Result<Argument> Read(const Json& json, int depth) {
   Argument argument;
-  TRY_ASSIGN(const std::string kind, JsonString(json, "kind", kWhat));
+  TRY_ASSIGN(const std::string kind, JsonString(json, "kind", kArgument));
   if (kind == "tensor") return ReadTensor(json);
   if (kind == "none") return argument;
   if (kind == "bool") {
     argument.kind = Kind::kBool;
-    TRY_ASSIGN(argument.integer, JsonBool(json, "value", kWhat));
+    TRY_ASSIGN(argument.integer, JsonBool(json, "value", kArgument));
   } else if (kind == "int") {
     argument.kind = Kind::kInt;
-    TRY_ASSIGN(argument.integer, JsonInt(json, "value", kWhat));
+    TRY_ASSIGN(argument.integer, JsonInt(json, "value", kArgument));
   } else if (kind == "float") {
     argument.kind = Kind::kDouble;
-    TRY_ASSIGN(argument.number, plan::ReadNumber(json, "value", kWhat));
+    TRY_ASSIGN(argument.number, plan::ReadNumber(json, "value", kArgument));
   } else if (kind == "string") {
     argument.kind = Kind::kString;
-    TRY_ASSIGN(argument.text, JsonString(json, "value", kWhat));
+    TRY_ASSIGN(argument.text, JsonString(json, "value", kArgument));
   } else {
     argument.kind = Kind::kTuple;
-    TRY_ASSIGN(const Json* items, JsonArray(json, "items", kWhat));
+    TRY_ASSIGN(const Json* items, JsonArray(json, "items", kArgument));
     TRY_ASSIGN(argument.items, ReadList(*items, depth - 1));
   }
   return argument;

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "build/flags.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
 #include "plan/json_parts.h"
+#include "plan/limits.h"
+#include "ptx/parser.h"
+#include "record/kernels.h"
 #include "trace/arguments.h"
 #include "trace/sources.h"
 
@@ -20,25 +24,34 @@ namespace {
 using record::Refusal;
 using Reply = Extensions::Reply;
 
-constexpr std::string_view kWhat = "a call of an extension";
-constexpr size_t kMostImages = 64;
+constexpr std::string_view kQuestion = "a call of an extension";
+constexpr std::string_view kKernel = "a kernel of Triton";
+constexpr size_t kMostImages = plan::kMaxImages;
 constexpr size_t kMostParts = 100'000;
 
 Refusal RefusalOf(const build::BuildFailure& failure, const std::string& name) {
-  return {failure.code, fmt::format("extension {}: {}", name, failure.message), failure.where,
+  return {failure.code, fmt::format("{}: {}", name, failure.message), failure.where,
           failure.unsupported};
+}
+
+Refusal TooMany() {
+  return {"unsupported_api",
+          fmt::format("a program with more than {} extensions and kernels", kMostImages), "", true};
+}
+
+/// A reply after which the program gets an exception. It may catch it and go on.
+Json Failed(const Refusal& refusal) {
+  return {
+      {"failed", {{"code", refusal.code}, {"message", refusal.message}, {"where", refusal.where}}}};
 }
 
 /// An output for the program: of an argument's memory, or of memory that the call made.
 Json OutputOf(const plan::View& view, const plan::Plan& plan) {
   if (view.address.buffer == plan::kNoneOutput) return nullptr;
   const plan::Buffer& buffer = plan.buffers[static_cast<size_t>(view.address.buffer)];
-  Json output{{"argument", nullptr},
-              {"buffer", view.address.buffer},
-              {"bytes", buffer.bytes},
-              {"offset", view.address.offset},
-              {"dtype", Name(view.dtype)},
-              {"shape", view.shape},
+  Json output{{"argument", nullptr},       {"buffer", view.address.buffer},
+              {"bytes", buffer.bytes},     {"offset", view.address.offset},
+              {"dtype", Name(view.dtype)}, {"shape", view.shape},
               {"strides", view.strides}};
   if (buffer.kind == plan::BufferKind::kArgument) output["argument"] = buffer.argument;
   return output;
@@ -54,13 +67,9 @@ Extensions::Extensions(std::filesystem::path program, build::Options build, reco
       device_(std::move(device)) {}
 
 Result<Reply> Extensions::Build(const Json& question) {
-  const std::string key = DumpJson(question);
+  const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
-  if (images_.size() >= kMostImages) {
-    return Reply(Refusal{"unsupported_api",
-                         fmt::format("a program with more than {} extensions", kMostImages), "",
-                         true});
-  }
+  if (images_.size() >= kMostImages) return Reply(TooMany());
   TRY_ASSIGN(auto found, SourcesOf(question, program_.parent_path()));
   if (auto* refusal = std::get_if<Refusal>(&found)) return Reply(std::move(*refusal));
   const Sources& sources = std::get<Sources>(found);
@@ -74,7 +83,9 @@ Result<Reply> Extensions::Build(const Json& question) {
   TRY(os::WriteFileAtomically(file, sources.text));
   TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
-    return Reply(RefusalOf(*failure, sources.name));
+    Refusal refusal = RefusalOf(*failure, "extension " + sources.name);
+    if (refusal.unsupported) return Reply(std::move(refusal));
+    return Reply(built_.emplace(key, Failed(refusal)).first->second);
   }
   auto& image = std::get<build::Image>(outcome);
   image.source = program_;
@@ -88,35 +99,82 @@ Result<Reply> Extensions::Load(build::Image image) {
   TRY_ASSIGN(auto functions, recorder.Functions());
   if (auto* refusal = std::get_if<Refusal>(&functions)) return Reply(std::move(*refusal));
   images_.push_back(std::make_shared<const build::Image>(std::move(image)));
-  known_.push_back({std::move(recorder), {}});
-  return Reply(Json{{"image", images_.size() - 1},
-                    {"functions", std::get<std::vector<std::string>>(functions)}});
+  const int number = static_cast<int>(images_.size()) - 1;
+  known_.emplace(number, Known{std::move(recorder), {}});
+  return Reply(
+      Json{{"image", number}, {"functions", std::get<std::vector<std::string>>(functions)}});
 }
 
 Result<Reply> Extensions::Call(const Json& question) {
-  TRY_ASSIGN(const int64_t image, JsonInt(question, "image", kWhat));
+  TRY_ASSIGN(const int64_t image, JsonInt(question, "image", kQuestion));
   record::Request request;
-  TRY_ASSIGN(request.function, JsonString(question, "function", kWhat));
-  TRY_ASSIGN(const Json* arguments, JsonArray(question, "arguments", kWhat));
-  if (image < 0 || static_cast<size_t>(image) >= known_.size() || parts_.size() >= kMostParts) {
+  TRY_ASSIGN(request.function, JsonString(question, "function", kQuestion));
+  TRY_ASSIGN(const Json* arguments, JsonArray(question, "arguments", kQuestion));
+  const auto at = known_.find(static_cast<int>(image));
+  if (at == known_.end() || at->first != image || parts_.size() >= kMostParts) {
     return Fail(ErrorCode::kInvalidArgument, "a call of an unknown extension");
   }
   TRY_ASSIGN(request.args, ReadArguments(*arguments));
-  Known& known = known_[static_cast<size_t>(image)];
+  Known& known = at->second;
   const std::string key = DumpJson(record::ToJson(request));
   auto recorded = known.calls.find(key);
   if (recorded == known.calls.end()) {
     TRY_ASSIGN(auto outcome, known.recorder.Record(request));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Reply(std::move(*refusal));
-    recorded = known.calls.emplace(key, std::get<record::Recording>(std::move(outcome))).first;
+    recorded = known.calls.emplace(key, parts_.size()).first;
+    parts_.push_back(
+        {std::move(std::get<record::Recording>(outcome).plan), static_cast<int>(image)});
   }
-  const plan::Plan& plan = recorded->second.plan;
-  parts_.push_back({plan, static_cast<int>(image)});
+  const plan::Plan& plan = parts_[recorded->second].plan;
   Json outputs = Json::array();
   for (const plan::View& view : plan.outputs) outputs.push_back(OutputOf(view, plan));
-  return Reply(Json{{"call", parts_.size() - 1},
-                    {"outputs", std::move(outputs)},
-                    {"tuple", plan.returns_tuple}});
+  return Reply(Json{
+      {"call", recorded->second}, {"outputs", std::move(outputs)}, {"tuple", plan.returns_tuple}});
+}
+
+Result<Reply> Extensions::Assemble(const Json& question) {
+  const std::string key = Sha256Hex(DumpJson(question));
+  if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
+  if (images_.size() >= kMostImages) return Reply(TooMany());
+  TRY_ASSIGN(const std::string name, JsonString(question, "name", kKernel));
+  TRY_ASSIGN(const std::string ptx, JsonString(question, "ptx", kKernel));
+  TRY_ASSIGN(const bool fused, JsonBool(question, "fused", kKernel));
+  if (ptx.size() > build::kMaxSourceBytes) {
+    return Reply(Refusal{"unsupported_api", fmt::format("the code of kernel {} is too large", name),
+                         "", true});
+  }
+  const auto module = ptx::Parse(ptx);
+  if (!module) {
+    return Reply(Refusal{"unsupported_api",
+                         fmt::format("kernel {}: {}", name, module.error().message), "", true});
+  }
+  build::Options options = build_;
+  options.arch = module->target;
+  std::vector<std::string> flags;
+  if (!fused) flags.emplace_back("--fmad=false");
+  TRY_ASSIGN(build::Outcome outcome, build::BuildPtx(ptx, flags, options));
+  if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
+    Refusal refusal = RefusalOf(*failure, "kernel " + name);
+    return Reply(built_.emplace(key, Failed(refusal)).first->second);
+  }
+  auto& image = std::get<build::Image>(outcome);
+  image.source = program_;
+  const auto kernels = record::KernelsOf(*module, image);
+  const auto kernel = std::find_if(kernels.begin(), kernels.end(),
+                                   [&](const record::Kernel& k) { return k.name == name; });
+  if (kernel == kernels.end()) {
+    return Fail(ErrorCode::kInvalidArgument, "PTX without the kernel that it is for");
+  }
+  int spills = 0;
+  for (const build::KernelResources& r : image.resources) spills += r.spill_stores;
+  const int number = static_cast<int>(images_.size());
+  images_.push_back(std::make_shared<const build::Image>(std::move(image)));
+  kernels_.emplace(number, *kernel);
+  const Json reply{{"image", number},
+                   {"registers", kernel->registers},
+                   {"spills", spills},
+                   {"threads", device_.max_threads_per_block}};
+  return Reply(built_.emplace(key, reply).first->second);
 }
 
 }  // namespace cupel::trace

@@ -1,4 +1,5 @@
-// The extensions of a Python program: compiles their sources, and records the calls of their functions.
+// The extensions and the Triton kernels of a Python program: compiles the extensions' sources,
+// records the calls of their functions, and assembles the kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,12 +15,13 @@
 #include "build/build.h"
 #include "device/device.h"
 #include "record/recorder.h"
+#include "record/work.h"
 #include "trace/join.h"
 
 namespace cupel::trace {
 
-/// Answers a program's questions about its extensions. The questions come from hostile code. Not
-/// thread-safe.
+/// Answers a program's questions about its extensions and kernels. The questions come from hostile
+/// code. Not thread-safe.
 class Extensions {
  public:
   /// `program`: the Python file. Files that it names are next to it.
@@ -27,25 +29,28 @@ class Extensions {
              device::Description device);
 
   using Reply = std::variant<Json, record::Refusal>;
-  /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply has
-  /// "image" and "functions".
+  /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply
+  /// has "image" and "functions".
   Result<Reply> Build(const Json& question);
-  /// {"image", "function", "arguments"}: records a call. The reply has "call", the number of its
-  /// Part, "outputs" and "tuple".
+  /// {"image", "function", "arguments"}: records a call, once. The reply has "call", the number of
+  /// its Part, "outputs" and "tuple".
   Result<Reply> Call(const Json& question);
-
-  /// Forgets the parts of earlier calls: their numbers start from 0 again.
-  void Forget() { parts_.clear(); }
+  /// {"name", "ptx", "fused"}: assembles a kernel that Triton compiled, once. "fused":
+  /// multiplications and additions may be. The reply has "image", and "registers", "spills" and
+  /// "threads" as ptxas and the kernel say.
+  Result<Reply> Assemble(const Json& question);
 
   const std::vector<Part>& parts() const { return parts_; }
   const build::Images& images() const { return images_; }
+  /// The kernels that were assembled, by the number of their image.
+  const std::map<int, record::Kernel>& kernels() const { return kernels_; }
   /// What was ignored or assumed.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   struct Known {
     record::Recorder recorder;
-    std::map<std::string, record::Recording> calls;  // by function and arguments
+    std::map<std::string, size_t> calls;  // the numbers of their parts, by function and arguments
   };
   Result<Reply> Load(build::Image image);
 
@@ -53,9 +58,10 @@ class Extensions {
   build::Options build_;
   record::Options record_;
   device::Description device_;
-  std::map<std::string, Json> built_;  // replies by question
+  std::map<std::string, Json> built_;  // replies by the hash of the question
   build::Images images_;
-  std::vector<Known> known_;  // by image
+  std::map<int, Known> known_;  // by image
+  std::map<int, record::Kernel> kernels_;
   std::vector<Part> parts_;
   std::vector<std::string> notes_;
 };

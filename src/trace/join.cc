@@ -16,6 +16,9 @@
 #include "plan/json_parts.h"
 #include "plan/limits.h"
 #include "plan/operator_json.h"
+#include "plan/tensor_map.h"
+#include "plan/tensor_map_json.h"
+#include "record/launch_check.h"
 
 namespace cupel::trace {
 namespace {
@@ -24,7 +27,7 @@ using plan::View;
 using record::Refusal;
 using Joined = std::variant<plan::Plan, Refusal>;
 
-constexpr std::string_view kWhat = "the trace";
+constexpr std::string_view kTrace = "the trace";
 
 Refusal Inconsistent(std::string_view problem) {
   return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
@@ -65,24 +68,28 @@ class Joiner {
 
  private:
   Status Read(const Json& trace) {
-    TRY_ASSIGN(const Json* storages, JsonArray(trace, "storages", kWhat));
+    TRY_ASSIGN(const Json* storages, JsonArray(trace, "storages", kTrace));
     if (storages->size() > plan::kMaxBuffers) return Broken("it has too many storages");
     for (const Json& storage : *storages) TRY(AddStorage(storage));
     storages_ = plan_.buffers.size();
-    TRY_ASSIGN(const Json* steps, JsonArray(trace, "steps", kWhat));
-    for (const Json& step : *steps) {
+    TRY_ASSIGN(const Json* steps, JsonArray(trace, "steps", kTrace));
+    TRY_ASSIGN(const int64_t prepared, JsonInt(trace, "prepared", kTrace));
+    for (size_t i = 0; i < steps->size(); ++i) {
       first_of_step_ = plan_.nodes.size();
-      TRY(AddStep(step));
+      TRY(AddStep((*steps)[i]));
       EndStep();
+      if (static_cast<int64_t>(i) + 1 == prepared) {
+        plan_.prepared = static_cast<int>(plan_.nodes.size());
+      }
     }
-    TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kWhat));
+    TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kTrace));
     for (const Json& output : *outputs) {
       View& view = plan_.outputs.emplace_back();
       view.address.buffer = plan::kNoneOutput;
       if (output.is_null()) continue;
       TRY_ASSIGN(view, ReadView(output));
     }
-    TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kWhat));
+    TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kTrace));
     return {};
   }
 
@@ -98,12 +105,12 @@ class Joiner {
 
   Status AddStorage(const Json& json) {
     plan::Buffer& buffer = plan_.buffers.emplace_back();
-    TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kWhat));
+    TRY_ASSIGN(const int64_t bytes, JsonInt(json, "bytes", kTrace));
     buffer.bytes = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
-    TRY_ASSIGN(const bool is_kept, JsonBool(json, "kept", kWhat));
+    TRY_ASSIGN(const bool is_kept, JsonBool(json, "kept", kTrace));
     buffer.kind = is_kept ? plan::BufferKind::kWorkspace : plan::BufferKind::kTemporary;
     if (json.contains("argument") && !json["argument"].is_null()) {
-      TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kWhat));
+      TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kTrace));
       if (argument < 0 || static_cast<size_t>(argument) >= parts_.argument_bytes.size() ||
           parts_.argument_bytes[static_cast<size_t>(argument)] != buffer.bytes) {
         return Broken("a storage does not match its argument");
@@ -115,7 +122,7 @@ class Joiner {
   }
 
   Result<View> ReadView(const Json& json) const {
-    TRY_ASSIGN(View view, plan::ReadView(json, kWhat));
+    TRY_ASSIGN(View view, plan::ReadView(json, kTrace));
     TRY(CheckStorage(view.address.buffer));
     return view;
   }
@@ -149,21 +156,28 @@ class Joiner {
 
   Status AddStep(const Json& step) {
     if (plan_.nodes.size() > plan::kMaxNodes) return Broken("it has too many steps");
-    TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kWhat));
+    TRY_ASSIGN(const std::string kind, JsonString(step, "kind", kTrace));
     if (kind == "operator") return AddOperator(step);
     if (kind == "call") return AddCall(step);
-    TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kWhat));
+    if (kind == "launch") return AddLaunch(step);
+    TRY_ASSIGN(const Json* to_json, JsonObject(step, "to", kTrace));
     TRY_ASSIGN(const View to, ReadView(*to_json));
     if (kind == "copy") {
-      TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kWhat));
+      TRY_ASSIGN(const Json* from_json, JsonObject(step, "from", kTrace));
       TRY_ASSIGN(View from, ReadView(*from_json));
       if (from.shape != to.shape) return Broken("a copy between different shapes");
-      if (ElementsOf(to) > 0) Add(plan::CopyView{to, std::move(from)});
+      if (ElementsOf(to) == 0) return {};
+      if (from.dtype == to.dtype && IsDense(from) && IsDense(to)) {
+        const auto bytes = ElementsOf(to) * static_cast<uint64_t>(SizeOf(to.dtype));
+        Add(plan::Copy{to.address, from.address, bytes});
+      } else {
+        Add(plan::CopyView{to, std::move(from)});
+      }
       return {};
     }
     const char* field = kind == "fill" ? "pattern" : "bytes";
-    TRY_ASSIGN(const std::string text, JsonString(step, field, kWhat));
-    TRY_ASSIGN(std::string bytes, Base64Decode(text, kWhat));
+    TRY_ASSIGN(const std::string text, JsonString(step, field, kTrace));
+    TRY_ASSIGN(std::string bytes, Base64Decode(text, kTrace));
     if (kind == "fill") return AddFill(to, std::move(bytes));
     if (kind != "upload" || !IsDense(to)) return Broken("a step of an unknown kind");
     Add(plan::Upload{to.address, std::move(bytes), {}, {}});
@@ -195,7 +209,7 @@ class Joiner {
   Status AddOperator(const Json& step) {
     Json json = step;
     json["mutated"] = Json::array();
-    TRY_ASSIGN(plan::Operator work, plan::ReadOperator(json, kWhat));
+    TRY_ASSIGN(plan::Operator work, plan::ReadOperator(json, kTrace));
     Status known;
     plan::ForEachView(work, [&](const View& view, bool /*is_written*/) {
       if (known) known = CheckStorage(view.address.buffer);
@@ -205,10 +219,10 @@ class Joiner {
       return Refuse({"unsupported_operator", "operators of PyTorch need PyTorch", "", true});
     }
     TRY_ASSIGN(const Json answer, parts_.operators->Describe(QuestionOf(work)));
-    if (const auto why = JsonString(answer, "refused", kWhat)) {
+    if (const auto why = JsonString(answer, "refused", kTrace)) {
       return Refuse({"unsupported_operator", *why, work.name, true});
     }
-    if (const auto why = JsonString(answer, "failure", kWhat)) {
+    if (const auto why = JsonString(answer, "failure", kTrace)) {
       return Refuse({"host_exception", *why, work.name, false});
     }
     TRY(CheckResults(answer, work));
@@ -236,8 +250,8 @@ class Joiner {
 
   /// Compares the results in the trace with what PyTorch says, and takes over what it writes.
   Status CheckResults(const Json& answer, plan::Operator& work) const {
-    TRY_ASSIGN(const Json* outputs, JsonArray(answer, "outputs", kWhat));
-    TRY_ASSIGN(const auto mutated, JsonIntList(answer, "mutated", kWhat));
+    TRY_ASSIGN(const Json* outputs, JsonArray(answer, "outputs", kTrace));
+    TRY_ASSIGN(const auto mutated, JsonIntList(answer, "mutated", kTrace));
     work.mutated.assign(mutated.begin(), mutated.end());
     if (outputs->size() != work.results.size()) return Broken("an operator's results differ");
     for (size_t i = 0; i < outputs->size(); ++i) {
@@ -248,10 +262,10 @@ class Joiner {
         return Broken("an operator's result is in other memory");
       }
       if (!is_new) continue;
-      TRY_ASSIGN(const std::string dtype, JsonString(output, "dtype", kWhat));
-      TRY_ASSIGN(const DType type, plan::ReadDType(dtype, kWhat));
-      TRY_ASSIGN(const auto shape, JsonIntList(output, "shape", kWhat));
-      TRY_ASSIGN(const auto strides, JsonIntList(output, "strides", kWhat));
+      TRY_ASSIGN(const std::string dtype, JsonString(output, "dtype", kTrace));
+      TRY_ASSIGN(const DType type, plan::ReadDType(dtype, kTrace));
+      TRY_ASSIGN(const auto shape, JsonIntList(output, "shape", kTrace));
+      TRY_ASSIGN(const auto strides, JsonIntList(output, "strides", kTrace));
       if (type != view.dtype || shape != view.shape || strides != view.strides) {
         return Broken(fmt::format("a result of {} has another shape", work.name));
       }
@@ -259,12 +273,111 @@ class Joiner {
     return {};
   }
 
+  // ---- launches of Triton kernels ----
+
+  Status AddLaunch(const Json& step) {
+    plan::Launch launch;
+    TRY_ASSIGN(const int64_t image, JsonInt(step, "image", kTrace));
+    const auto known = parts_.kernels.find(static_cast<int>(image));
+    if (known == parts_.kernels.end() || known->first != image) return Broken("an unknown kernel");
+    record::Kernel kernel = known->second;
+    launch.kernel = kernel.name;
+    launch.image = known->first;
+    TRY_ASSIGN(launch.grid, ReadDim(step, "grid"));
+    TRY_ASSIGN(launch.block, ReadDim(step, "block"));
+    TRY_ASSIGN(launch.cluster, ReadDim(step, "cluster"));
+    TRY_ASSIGN(const int64_t shared, JsonInt(step, "shared", kTrace));
+    TRY_ASSIGN(launch.cooperative, JsonBool(step, "cooperative", kTrace));
+    TRY_ASSIGN(const bool is_early, JsonBool(step, "early", kTrace));
+    if (shared < 0 || shared > INT32_MAX) return Broken("a launch with negative shared memory");
+    launch.dynamic_shared = static_cast<uint32_t>(shared);
+    // Triton asks for the most that the device allows.
+    kernel.max_dynamic_shared = parts_.device.shared_per_block_optin - kernel.static_shared;
+    kernel.nonportable_cluster = true;
+    if (const auto violation = record::CheckLaunch(
+            kernel,
+            {launch.grid, launch.block, launch.cluster, launch.dynamic_shared, launch.cooperative},
+            parts_.device)) {
+      return Refuse({"illegal_launch", violation->message, kernel.name, false});
+    }
+    if (is_early && !kernel.waits_for_launch) {
+      return Refuse({"unordered_work",
+                     fmt::format("{} may start before the previous launch has ended (launch_pdl), "
+                                 "but never waits for it: gdc_wait() is missing",
+                                 kernel.name),
+                     kernel.name, false});
+    }
+    TRY(ReadParameters(step, kernel, launch));
+    Add(std::move(launch));
+    return {};
+  }
+
+  static Result<plan::Dim3> ReadDim(const Json& step, const char* key) {
+    TRY_ASSIGN(const auto sizes, JsonIntList(step, key, kTrace));
+    const auto fits = [](int64_t size) { return size >= 0 && size <= UINT32_MAX; };
+    if (sizes.size() != 3 || !std::all_of(sizes.begin(), sizes.end(), fits)) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("a launch has a damaged \"{}\"", key));
+    }
+    return plan::Dim3{static_cast<uint32_t>(sizes[0]), static_cast<uint32_t>(sizes[1]),
+                      static_cast<uint32_t>(sizes[2])};
+  }
+
+  /// Numbers are bytes; pointers and tensor maps are "at" an address.
+  Status ReadParameters(const Json& step, const record::Kernel& kernel, plan::Launch& launch) {
+    TRY_ASSIGN(const Json* parameters, JsonArray(step, "parameters", kTrace));
+    if (parameters->size() != kernel.params.size()) return Broken("a launch lacks parameters");
+    launch.parameters.resize(kernel.param_bytes);
+    for (size_t i = 0; i < parameters->size(); ++i) {
+      const Json& json = (*parameters)[i];
+      const auto [offset, bytes] = kernel.params[i];
+      if (!json.contains("at")) {
+        TRY_ASSIGN(const std::string text, JsonString(json, "bytes", kTrace));
+        TRY_ASSIGN(const std::string value, Base64Decode(text, kTrace));
+        if (value.size() != bytes) return Broken("a parameter has another size");
+        std::copy(value.begin(), value.end(), launch.parameters.begin() + offset);
+        continue;
+      }
+      TRY_ASSIGN(const auto at, JsonIntList(json, "at", kTrace));
+      if (at.size() != 2) return Broken("a parameter has a damaged address");
+      TRY(CheckStorage(at[0]));
+      const plan::Address address{static_cast<int>(at[0]), at[1]};
+      if (json.contains("tensor_map")) {
+        TRY(AddTensorMap(json["tensor_map"], offset, address, launch));
+      } else {
+        launch.relocations.push_back({offset, address});
+      }
+      if (bytes != (json.contains("tensor_map") ? plan::kTensorMapBytes : sizeof(uint64_t))) {
+        return Broken("a parameter is no pointer");
+      }
+    }
+    if (launch.tensor_maps.empty()) return {};
+    for (const record::Kernel::Param& parameter : kernel.params) {
+      launch.places.push_back(parameter.offset);
+    }
+    return {};
+  }
+
+  Status AddTensorMap(const Json& json, uint32_t offset, const plan::Address& address,
+                      plan::Launch& launch) {
+    Json placed = json;
+    placed["at"] = offset;
+    placed["address"] = {address.buffer, address.offset};
+    TRY_ASSIGN(const auto maps,
+               plan::ReadTensorMaps(Json{{"tensor_maps", Json::array({placed})}}, kTrace));
+    if (const auto problem = plan::ProblemOf(maps[0].map); !problem.empty()) {
+      return Refuse({"illegal_launch", fmt::format("a tensor descriptor is illegal: {}", problem),
+                     launch.kernel, false});
+    }
+    launch.tensor_maps.push_back(maps[0]);
+    return {};
+  }
+
   // ---- calls of extensions ----
 
   Status AddCall(const Json& step) {
-    TRY_ASSIGN(const int64_t call, JsonInt(step, "call", kWhat));
-    TRY_ASSIGN(const auto storages, JsonIntList(step, "storages", kWhat));
-    TRY_ASSIGN(const Json* made, JsonArray(step, "made", kWhat));
+    TRY_ASSIGN(const int64_t call, JsonInt(step, "call", kTrace));
+    TRY_ASSIGN(const auto storages, JsonIntList(step, "storages", kTrace));
+    TRY_ASSIGN(const Json* made, JsonArray(step, "made", kTrace));
     if (call < 0 || static_cast<size_t>(call) >= parts_.calls.size()) {
       return Broken("an unknown call");
     }
@@ -308,8 +421,8 @@ class Joiner {
       return SameSize(at->second, buffer);
     }
     if (buffer.kind == plan::BufferKind::kSymbol) {
-      const auto [at, is_new] = symbols_.try_emplace({part.image, buffer.symbol},
-                                                     static_cast<int>(plan_.buffers.size()));
+      const auto [at, is_new] =
+          symbols_.try_emplace({part.image, buffer.symbol}, static_cast<int>(plan_.buffers.size()));
       if (!is_new) return at->second;
     }
     plan_.buffers.push_back(buffer);

@@ -1,16 +1,20 @@
-// Makes a plan of a recorded Python program: its operators, and the plans of the calls of its extensions.
+// Makes a plan of a recorded Python program: its operators, the plans of the calls of its
+// extensions, and the launches of its Triton kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "device/device.h"
 #include "plan/operators.h"
 #include "plan/plan.h"
 #include "record/call_recorder.h"
+#include "record/work.h"
 
 namespace cupel::trace {
 
@@ -22,9 +26,11 @@ struct Part {
 
 /// What a trace may refer to.
 struct Parts {
-  const std::vector<Part>& calls;                   // by the number in the trace
-  const std::vector<uint64_t>& argument_bytes;      // the sizes of the arguments' storages
-  plan::OperatorRunner* operators = nullptr;        // null: a program that calls operators is refused
+  const std::vector<Part>& calls;                // by the number in the trace
+  const std::map<int, record::Kernel>& kernels;  // of Triton, by image
+  const device::Description& device;
+  const std::vector<uint64_t>& argument_bytes;  // the sizes of the arguments' storages
+  plan::OperatorRunner* operators = nullptr;    // null: a program that calls operators is refused
 };
 
 /// `trace`: what calls.py's Calls.plan returns. It comes from a process that ran hostile code. The

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kStartDeadline{5};
 constexpr std::chrono::seconds kAnswerDeadline{60};
-constexpr std::string_view kWhat = "zygote.py";
+constexpr std::string_view kZygote = "zygote.py";
 
 struct SocketPair {
   os::Fd ours, theirs;
@@ -56,7 +56,7 @@ Result<Json> Receive(int channel, Clock::time_point deadline, const std::stop_to
     return Fail(ErrorCode::kIo,
                 end == os::FrameEnd::kTimeout ? "no answer from zygote.py" : "zygote.py has ended");
   }
-  TRY_ASSIGN(Json json, ParseJson(*frame, kWhat));
+  TRY_ASSIGN(Json json, ParseJson(*frame, kZygote));
   if (!json.is_object()) return Fail(ErrorCode::kIo, "zygote.py sent no object");
   return json;
 }
@@ -173,7 +173,7 @@ Status PythonPool::AwaitReady(const std::string& python, const std::stop_token& 
     why = fmt::format("{}: {}", status ? status->Describe() : status.error().message,
                       LastLine(zygote_->process.stderr_pipe()));
   } else if (hello->contains("failure")) {
-    TRY_ASSIGN(why, JsonString(*hello, "failure", kWhat));
+    TRY_ASSIGN(why, JsonString(*hello, "failure", kZygote));
   }
   if (why.empty()) return {};
   return Fail(
@@ -215,7 +215,7 @@ Result<PythonChild> PythonPool::Fork(const ChildLimits& limits, const std::stop_
     return Fail(ErrorCode::kIo, fmt::format("cannot fork Python: {}", (*answer)["failure"].dump()),
                 "raise the limit of processes (ulimit -u) or free memory");
   }
-  TRY_ASSIGN(const int64_t pid, JsonInt(*answer, "pid", kWhat));
+  TRY_ASSIGN(const int64_t pid, JsonInt(*answer, "pid", kZygote));
   PythonChild child(this, starts_, pid, std::move(channel.ours));
   guard.unlock();
   channel.theirs.Close();
@@ -235,10 +235,10 @@ std::string PythonPool::End(int start, int64_t pid) {
   const auto answer = Ask({{"op", "end"}, {"pid", pid}}, -1);
   if (!answer) return kTogether;
   os::ExitStatus status;
-  if (const auto code = JsonInt(*answer, "exited", kWhat)) {
+  if (const auto code = JsonInt(*answer, "exited", kZygote)) {
     status.exited = true;
     status.code = static_cast<int>(*code);
-  } else if (const auto signal = JsonInt(*answer, "signal", kWhat)) {
+  } else if (const auto signal = JsonInt(*answer, "signal", kZygote)) {
     status.signal = static_cast<int>(*signal);
   }
   return status.Describe();

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using record::Refusal;
 using Found = std::variant<Sources, Refusal>;
 
-constexpr std::string_view kWhat = "an extension";
+constexpr std::string_view kSources = "an extension";
 
 /// True if a text without comments has a body: it defines something.
 bool DefinesSomething(std::string_view text) {
@@ -34,13 +34,17 @@ bool DefinesSomething(std::string_view text) {
 }
 
 bool IsName(std::string_view text) {
-  return !text.empty() && text.size() < 200 && std::all_of(text.begin(), text.end(), [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  });
+  return !text.empty() && text.size() < 200 &&
+         std::all_of(
+             text.begin(), text.end(),
+             [](char c) {
+               return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                      (c >= 'A' && c <= 'Z');
+             });
 }
 
 Result<std::vector<std::string>> Texts(const Json& question, const char* key) {
-  TRY_ASSIGN(const Json* list, JsonArray(question, key, kWhat));
+  TRY_ASSIGN(const Json* list, JsonArray(question, key, kSources));
   std::vector<std::string> texts;
   for (const Json& text : *list) {
     if (!text.is_string()) return Fail(ErrorCode::kInvalidArgument, "a source is not a text");
@@ -69,7 +73,7 @@ std::variant<std::string, Refusal> FileText(const std::string& name, const fs::p
 
 Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   Sources sources;
-  TRY_ASSIGN(sources.name, JsonString(question, "name", kWhat));
+  TRY_ASSIGN(sources.name, JsonString(question, "name", kSources));
   if (!IsName(sources.name)) sources.name = "extension";
   TRY_ASSIGN(sources.flags, Texts(question, "flags"));
   TRY_ASSIGN(const auto cpp, Texts(question, "cpp"));

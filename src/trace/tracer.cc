@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "os/files.h"
 #include "os/frames.h"
+#include "record/protocol.h"
 #include "trace/arguments.h"
 #include "trace/extensions.h"
 #include "trace/join.h"
@@ -23,7 +24,7 @@ using record::Refusal;
 using Answer = std::variant<Json, Refusal>;
 using Checked = std::variant<std::monostate, Refusal>;
 
-constexpr std::string_view kWhat = "the program's process";
+constexpr std::string_view kChild = "the program's process";
 constexpr size_t kMaxProgram = 4u << 20;
 constexpr size_t kMaxNotes = 64;
 constexpr int kMostQuestions = 100'000;  // of one answer
@@ -31,36 +32,27 @@ constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
 constexpr uint64_t kLeastCalls = 12, kExtraCalls = 8;
 
-/// A text from the child, shortened and with control characters replaced.
-std::string Clean(std::string text) {
-  constexpr size_t kMaxText = 4000;
-  if (text.size() > kMaxText) text.resize(kMaxText);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
-  }
-  return text;
-}
-
-Refusal Inconsistent(std::string_view problem) {
+Refusal Damaged(std::string_view problem) {
   return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
           false};
 }
 
 Result<Refusal> ReadRefusal(const Json& json) {
   Refusal refusal;
-  TRY_ASSIGN(refusal.code, JsonString(json, "code", kWhat));
-  TRY_ASSIGN(refusal.message, JsonString(json, "message", kWhat));
-  TRY_ASSIGN(refusal.where, JsonString(json, "where", kWhat));
-  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
+  TRY_ASSIGN(refusal.code, JsonString(json, "code", kChild));
+  TRY_ASSIGN(refusal.message, JsonString(json, "message", kChild));
+  TRY_ASSIGN(refusal.where, JsonString(json, "where", kChild));
+  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kChild));
   constexpr std::string_view kKnown[] = {
-      "host_exception", "host_privilege", "wrong_arguments", "no_function",
-      "wrong_return",   "impure",         "unsupported_api", "unsupported_operator",
-      "reads_device_memory"};
+      "host_exception",      "host_privilege", "wrong_arguments", "no_function",
+      "wrong_return",        "impure",         "unsupported_api", "unsupported_operator",
+      "reads_device_memory", "compile_error",  "no_module",       "build_timeout",
+      "build_limits"};
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }
-  refusal.message = Clean(std::move(refusal.message));
-  refusal.where = Clean(std::move(refusal.where));
+  refusal.message = record::CleanText(std::move(refusal.message));
+  refusal.where = record::CleanText(std::move(refusal.where));
   return refusal;
 }
 
@@ -77,6 +69,16 @@ Json DeviceJson(const device::Description& device) {
               {"shared_per_block", device.shared_per_block},
               {"shared_per_block_optin", device.shared_per_block_optin},
               {"shared_per_sm", device.shared_per_sm}};
+}
+
+/// The same work in memory that is kept, or in new memory, is the same work.
+bool IsSameWork(plan::Plan one, plan::Plan other) {
+  for (plan::Plan* plan : {&one, &other}) {
+    for (plan::Buffer& buffer : plan->buffers) {
+      if (buffer.kind == plan::BufferKind::kWorkspace) buffer.kind = plan::BufferKind::kTemporary;
+    }
+  }
+  return one == other;
 }
 
 void StorageSizes(const std::vector<record::Argument>& args, std::vector<uint64_t>& into) {
@@ -150,7 +152,7 @@ Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
       child.reset();
       return tl::unexpected<Error>(frame.error());
     }
-    return End(Inconsistent("its answer is too large"));
+    return End(Damaged("its answer is too large"));
   }
   if (!*frame && end == os::FrameEnd::kTimeout) {
     return End({"host_timeout",
@@ -161,21 +163,22 @@ Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
     const std::string how = child->HowItEnded();
     return End({"host_crash", fmt::format("the program ended its process ({})", how), "", false});
   }
-  auto json = ParseJson(**frame, kWhat);
-  if (!json || !json->is_object()) return End(Inconsistent("its answer is not JSON"));
+  auto json = ParseJson(**frame, kChild);
+  if (!json || !json->is_object()) return End(Damaged("its answer is not JSON"));
   if (!json->contains("refusal")) return std::move(*json);
   auto refusal = ReadRefusal((*json)["refusal"]);
-  if (!refusal) return End(Inconsistent("its refusal cannot be read"));
+  if (!refusal) return End(Damaged("its refusal cannot be read"));
   return End(std::move(*refusal));
 }
 
 /// The answer to a question of the program. A refusal ends the recording, whatever the program
 /// would do with it.
 Result<std::variant<Json, Refusal>> Tracer::Impl::Reply(const Json& question) {
-  const auto kind = JsonString(question, "ask", kWhat);
+  const auto kind = JsonString(question, "ask", kChild);
   if (!kind) return tl::unexpected(kind.error());
   if (*kind == "build") return extensions.Build(question);
   if (*kind == "call") return extensions.Call(question);
+  if (*kind == "ptx") return extensions.Assemble(question);
   return Fail(ErrorCode::kInvalidArgument, "an unknown question");
 }
 
@@ -198,19 +201,19 @@ Result<Answer> Tracer::Impl::Ask(const Json& request) {
     auto reply = Reply(*json);
     if (!reply) {
       if (reply.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(reply.error());
-      return End(Inconsistent(reply.error().message));
+      return End(Damaged(reply.error().message));
     }
     if (auto* refusal = std::get_if<Refusal>(&*reply)) return End(std::move(*refusal));
     deadline += Clock::now() - asked;
     (void)write(std::get<Json>(*reply), deadline);
   }
-  return End(Inconsistent("it asks too many questions"));
+  return End(Damaged("it asks too many questions"));
 }
 
 Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
     const Json& json, const std::vector<uint64_t>& storages) const {
-  TRY_ASSIGN(auto joined,
-             Join(json, {extensions.parts(), storages, options.record.operators.get()}));
+  TRY_ASSIGN(auto joined, Join(json, {extensions.parts(), extensions.kernels(), options.device,
+                                      storages, options.record.operators.get()}));
   if (auto* plan = std::get_if<plan::Plan>(&joined)) {
     plan->function = "forward";
     plan->device = options.device.name;
@@ -222,15 +225,14 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
                                           const std::vector<uint64_t>& storages) {
   TRY_ASSIGN(auto refusal, StartChild());
   if (refusal) return record::Outcome(std::move(*refusal));
-  extensions.Forget();
   TRY_ASSIGN(auto answer, Ask(request));
   if (auto* refused = std::get_if<Refusal>(&answer)) return record::Outcome(std::move(*refused));
   const Json& json = std::get<Json>(answer);
-  const auto host_us = JsonNumber(json, "host_us", kWhat);
-  const auto recordings = JsonInt(json, "recordings", kWhat);
-  const auto notes = JsonArray(json, "notes", kWhat);
+  const auto host_us = JsonNumber(json, "host_us", kChild);
+  const auto recordings = JsonInt(json, "recordings", kChild);
+  const auto notes = JsonArray(json, "notes", kChild);
   if (!json.contains("plan") || !host_us || !recordings || !notes) {
-    return record::Outcome(End(Inconsistent("its answer has no plan")));
+    return record::Outcome(End(Damaged("its answer has no plan")));
   }
   record::Recording recording;
   TRY_ASSIGN(auto plan, TakePlan(json["plan"], storages));
@@ -251,7 +253,7 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
   recording.notes = extensions.notes();
   for (const Json& note : **notes) {
     if (note.is_string() && recording.notes.size() < kMaxNotes) {
-      recording.notes.push_back(Clean(note.get<std::string>()));
+      recording.notes.push_back(record::CleanText(note.get<std::string>()));
     }
   }
   return record::Outcome(std::move(recording));
@@ -279,13 +281,13 @@ Result<record::Outcome> Tracer::Record(const std::string& function,
   const record::Request call = record::MakeRequest(function, args);
   std::vector<uint64_t> storages;
   StorageSizes(call.args, storages);
-  const Json request{
-      {"op", "record"},
-      {"init", signature.value("init", Json::object())},
-      {"arguments", signature.value("arguments", Json::array())},
-      {"args", WriteArguments(call.args)},
-      {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
-      {"seconds", kSeconds}};
+  const Json request{{"op", "record"},
+                     {"init", signature.value("init", Json::object())},
+                     {"arguments", signature.value("arguments", Json::array())},
+                     {"args", WriteArguments(call.args)},
+                     {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
+                     {"seconds", kSeconds},
+                     {"seed", impl_->random.Below(1u << 30)}};
   TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
   if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
     impl_->seen.push_back({request, storages, recording->plan});
@@ -298,13 +300,14 @@ Result<Checked> Tracer::Recheck() {
   const auto check = [&](const Impl::Seen& item, const char* why) -> Result<Checked> {
     TRY_ASSIGN(auto outcome, impl_->Run(item.request, item.storages));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
-    if (std::get<record::Recording>(outcome).plan == item.plan) return Checked();
+    if (IsSameWork(std::get<record::Recording>(outcome).plan, item.plan)) return Checked();
     return Checked(Refusal{"impure", why, "forward", false});
   };
   for (const Impl::Seen& item : seen) {
     TRY_ASSIGN(Checked checked,
-               check(item, "calls with other arguments in between changed the work that the program "
-                           "requests for the same arguments"));
+               check(item,
+                     "calls with other arguments in between changed the work that the program "
+                     "requests for the same arguments"));
     if (std::holds_alternative<Refusal>(checked)) return checked;
   }
   if (seen.empty()) return Checked();

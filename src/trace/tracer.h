@@ -1,5 +1,5 @@
-// Records Python programs: runs them on tensors without data in a locked process, and makes plans of
-// the operators and extensions that they call (docs/architecture.md, "Record").
+// Records Python programs: runs them on tensors without data in a locked process, and makes plans
+// of the operators and extensions that they call (docs/architecture.md, "Record").
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -140,7 +140,7 @@ class CupelTest(unittest.TestCase):
         self.assertIn(done.status, (0, 1), done)
         found = {(r["kernel"], r["task"], r["direction"]): r
                  for r in map(json.loads, results.read_text().splitlines())}
-        return [found[str(kernel), pathlib.Path(task).name, direction] for kernel, task, direction in candidates]
+        return [found[str(kernel), pathlib.Path(task).name.removesuffix(".py"), direction] for kernel, task, direction in candidates]
 
     def assert_right(self, candidates, *args):
         """Asserts that each (kernel, task, direction) is accepted at all settings."""

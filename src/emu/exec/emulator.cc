@@ -128,6 +128,8 @@ class Execution {
     for (size_t i = 0; i < plan_.nodes.size(); ++i) {
       const plan::Node& node = plan_.nodes[i];
       sample_ = sampled[i];
+      // What a program's construction did is not the call's work.
+      if (static_cast<int>(i) == plan_.prepared) run->counters = {};
       if (options_.cancelled && options_.cancelled()) {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }

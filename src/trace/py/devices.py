@@ -3,6 +3,7 @@
 # enough. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ class Devices(TorchFunctionMode):
         super().__init__()
         self.recording = recording
 
-    def __torch_function__(self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, function: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         recording, kwargs = self.recording, dict(kwargs or {})
         special = SPECIAL.get(function)
         if special is not None:
@@ -54,12 +55,15 @@ class Devices(TorchFunctionMode):
             kwargs["device"] = "cpu" if device is not None else kwargs["device"]
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
+        is_helper = isinstance(function, types.FunctionType)
         recording.device = device or outer
         recording.depth += 1
+        recording.helpers += is_helper
         try:
             return function(*args, **kwargs)
         finally:
             recording.depth -= 1
+            recording.helpers -= is_helper
             recording.device = outer
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

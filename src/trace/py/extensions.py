@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
+from memory_files import MemoryFiles
 from recording import Node, Recording, number
 from refusal import Refusal, unsupported
 from storages import CUDA, HOST
 
 MOST_BYTES = 4 << 20  # of an extension's sources
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to cupel and returns its answer
-TYPES = {name: dtype for name, dtype in ((str(d).removeprefix("torch."), d) for d in (
+TYPES = {str(d).removeprefix("torch."): d for d in (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2))}
+    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)}
 
 
 def texts_of(sources: Any) -> list[str]:
@@ -73,9 +74,17 @@ def positional(name: str, overloads: list[list[str]], args: Any, kwargs: dict[st
     raise TypeError("%s(): incompatible function arguments (%s)" % (name, ", ".join(sorted(kwargs))))
 
 
+class BuildError(RuntimeError):
+    """What PyTorch raises for an extension that does not compile. Programs may go on without it."""
+
+    def __init__(self, name: str, refusal: dict[str, Any]) -> None:
+        super().__init__("Error building extension '%s': %s" % (name, refusal["message"]))
+        self.refusal = refusal
+
+
 class Extensions:
-    def __init__(self, recording: Recording, ask: Ask) -> None:
-        self.recording, self.ask, self.built = recording, ask, {}
+    def __init__(self, recording: Recording, files: MemoryFiles, ask: Ask) -> None:
+        self.recording, self.files, self.ask = recording, files, ask
 
     # ---- building ----
 
@@ -92,8 +101,15 @@ class Extensions:
 
     def load(self, name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any,
              **kwargs: Any) -> Functions:
-        return self.build({"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": texts_of(sources),
-                           "flags": [str(f) for f in extra_cuda_cflags or []]}, kwargs)
+        request: dict[str, Any] = {"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": [],
+                                   "flags": [str(f) for f in extra_cuda_cflags or []]}
+        for source in texts_of(sources):
+            text = self.files.text(source)
+            if text is None:
+                request["files"].append(source)
+            else:
+                request["cuda" if source.endswith((".cu", ".cuh")) else "cpp"].append(text)
+        return self.build(request, kwargs)
 
     def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions:
         if kwargs.get("is_python_module", True) is not True:
@@ -101,6 +117,11 @@ class Extensions:
         if sum(len(text) for text in request["cpp"] + request["cuda"]) > MOST_BYTES:
             raise self.recording.refuse(unsupported("the sources of extension %s are too large" % request["name"][:80]))
         answer = self.ask(dict(request, ask="build"))
+        if "failed" in answer:
+            note = "extension %s does not compile: %s" % (request["name"][:80], answer["failed"]["message"][:300])
+            if note not in self.recording.notes:
+                self.recording.notes.append(note)
+            raise BuildError(request["name"], answer["failed"])
         return Functions(self, answer["image"], request["name"], answer["functions"])
 
     # ---- calls ----

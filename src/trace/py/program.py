@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib.util
 import linecache
 import random
 import sys
@@ -17,12 +18,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from calls import Calls
 from devices import Devices
-from extensions import TYPES, Ask, Extensions
+from extensions import TYPES, Ask, BuildError, Extensions
+from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
 from standins import install
 from states import Bound, bind
-from storages import CUDA, HOST, digest
+from storages import CUDA, digest
 
 
 class Program:
@@ -32,7 +34,12 @@ class Program:
         self.devices = Devices(self.recording)
         self.models: dict[str, Bound] = {}
         self.devices.install()
-        install(self.recording, Extensions(self.recording, ask), request["device"])
+        files = MemoryFiles()
+        files.install()
+        install(self.recording, Extensions(self.recording, files, ask), request["device"])
+        if "triton" in self.source and importlib.util.find_spec("triton") is not None:
+            from triton_kernels import Kernels
+            Kernels(self.recording, ask, request["device"]).install()
         self.module = self.run(self.source, self.file, "answer")
 
     @contextlib.contextmanager
@@ -127,18 +134,35 @@ def is_plain_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and type(value) in (FakeTensor, torch.nn.Parameter)
 
 
+def line_in_kernel(error: Any, file: str) -> int | None:
+    """The line of the program of an error of Triton's compiler, which numbers the lines of each function."""
+    head = (error.src or "").split("\n")[0].strip()
+    for number, text in enumerate(linecache.getlines(file), 1):
+        if head and text.strip() == head:
+            return number + getattr(error.node, "lineno", 1) - 1
+    return None
+
+
 def explain(error: BaseException, file: str) -> dict[str, Any]:
     """A refusal for an exception that the program raised."""
     if isinstance(error, Refusal):
         where = "%s:%d" % (file, error.line) if error.line else ""
         return {"code": error.code, "message": error.message, "where": where, "unsupported": error.unsupported}
+    if isinstance(error, BuildError):
+        return dict(error.refusal, unsupported=False)
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == file:
             line = frame.lineno
     if isinstance(error, SyntaxError) and error.filename == file:
         line = error.lineno
-    text = str(error).split("\n")[0][:500]
+    text = str(error)
+    while hasattr(error, "error_message") and hasattr(error, "node"):  # of Triton's compiler: the text is the source
+        text, line = error.error_message or "", line_in_kernel(error, file) or line
+        if not hasattr(error.__cause__, "error_message"):
+            break
+        error = error.__cause__
+    text = text.strip().split("\n")[0][:500]
     message = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
     missing = isinstance(error, ImportError) and not isinstance(error, AttributeError)
     return {"code": "unsupported_api" if missing else "host_exception", "message": message,

@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
-                                           FakeTensorMode, UnsupportedOperatorException)
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from refusal import Refusal, line_of, unsupported
@@ -37,6 +42,7 @@ class Node:
         self.kind, self.fields, self.reads, self.writes = kind, fields, reads, writes
         self.depends = any(s.is_input or s.depends for s in reads)
         self.draws = False  # random numbers
+        self.overwrites: list[Storage] = []  # all of their bytes
         self.call = 0
 
 
@@ -67,6 +73,7 @@ class Recording(TorchDispatchMode):
         self.call, self.random = 0, digest("seed")
         self.device: str | None = None  # that the running function names
         self.depth = 0  # functions of PyTorch that are running
+        self.helpers = 0  # those of them that are written in Python: their own calls name no device
         self.is_paused = 0
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
         self.notes: list[str] = []  # what was assumed about the program
@@ -147,11 +154,15 @@ class Recording(TorchDispatchMode):
             return
         node = self.node_of(func, values, results, fresh, written, is_random)
         node.draws = is_random
+        node.overwrites = [self.storage_of(t) for t in fresh]
         for tensor in written:
-            self.storage_of(tensor).made = digest(made, self.storage_of(tensor).made)
-            if schema.name in FILLS or is_random or schema.name == "aten::copy_":
-                if tensor.numel() * tensor.element_size() == self.storage_of(tensor).bytes:
-                    self.storage_of(tensor).made = made
+            storage = self.storage_of(tensor)
+            fills = schema.name in FILLS or is_random or schema.name == "aten::copy_"
+            if fills and tensor.numel() * tensor.element_size() == storage.bytes:
+                storage.made = made
+                node.overwrites.append(storage)
+            else:
+                storage.made = digest(made, storage.made)
         self.append(node)
 
     def append(self, node: Node) -> None:
@@ -300,12 +311,12 @@ class Recording(TorchDispatchMode):
             if storage is not None and (storage.device == CUDA or tensor.dim() > 0):
                 devices.add(storage.device)
         devices.discard(ANY)
-        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.depth > 1:
+        if len(devices) > 1 and not func._schema.name.startswith(MIXED_DEVICES) and not self.helpers:
             raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
                                "and cpu!")
         if CUDA in devices:
             return CUDA
-        if not sources and self.depth > 0:
+        if not sources and self.helpers > 0:
             return ANY
         return HOST
 
@@ -314,7 +325,7 @@ def arguments_of(schema: Any, args: Any, kwargs: Any) -> list[Any]:
     """The values of all arguments of a schema, in its order."""
     values = list(args)
     for argument in schema.arguments[len(args):]:
-        values.append(kwargs[argument.name] if argument.name in kwargs else argument.default_value)
+        values.append(kwargs.get(argument.name, argument.default_value))
     return values
 
 

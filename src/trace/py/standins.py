@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -105,6 +106,25 @@ def same(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
     return (lambda f: f) if function is None else function
 
 
+class Inlined:
+    """What torch.library.custom_op and triton_op make of a function: the function, which is recorded when it runs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def register_fake(self, *_args: Any, **_kwargs: Any) -> Any:
+        return same(*[f for f in _args if callable(f)])
+
+    register_autograd = register_kernel = register_vmap = register_torch_dispatch = register_fake
+
+
+def inlined(_name: str, function: Any = None, /, **_kwargs: Any) -> Any:
+    return Inlined if function is None else Inlined(function)
+
+
 class Graph:
     """A CUDA graph: the nodes that were recorded while it was captured. They are executed by replay()."""
     recording: Recording
@@ -178,6 +198,8 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
     torch.compile = torch.jit.script = same
     torch.jit.trace = same
     torch.compiler.disable = same
+    torch.library.custom_op = torch.library.triton_op = inlined
+    torch.library.wrap_triton = same
     torch.version.cuda = torch.version.cuda or "13.0"
     building = torch.utils.cpp_extension
     building.load_inline, building.load = extensions.load_inline, extensions.load

@@ -17,6 +17,7 @@ class Bound:
     def __init__(self, model: Any) -> None:
         self.model, self.notes = model, []
         self.states: dict[int, Storage] = {}
+        self.named: dict[int, Any] = {}  # by argument: a tensor of its name, which may have another type
 
 
 def bind(recording: Recording, model: Any, arguments: list[dict[str, Any]], made: list[tuple[str, str]],
@@ -53,10 +54,11 @@ def bind(recording: Recording, model: Any, arguments: list[dict[str, Any]], made
             take(number, same)
     differing = []
     for number, argument in list(wanted.items()):  # made in another way
-        storage = whole.get(argument["path"])
-        if storage is not None and is_free(storage):
+        tensor = own.get(argument["path"])
+        if tensor is not None and is_free(recording.storage_of(tensor)):
             differing.append(argument["path"])
-            take(number, storage)
+            bound.named[number] = tensor
+            take(number, recording.storage_of(tensor))
     if differing and made:
         bound.notes.append("ModelNew makes %s in another way than the task; the task's values are used" %
                            ", ".join(differing[:8]))

@@ -1,0 +1,40 @@
+# Which pointer parameters a kernel's PTX may write through. The answer is about memory that stays the same from call to
+# call, such as tables. When in doubt, a kernel writes. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+
+# Instructions whose operands are addresses that they write, or values that may be addresses elsewhere.
+WRITES = re.compile(r"st\.|red\.|atom\.|multimem\.|tensormap\.|cp\.reduce\.|call|cp\.async\.bulk\S*global\.shared")
+# Instructions whose results are no addresses that parameters have.
+READS = re.compile(r"ldu?\.(?!param)|cp\.async\.|prefetch|ldmatrix|mbarrier\.|bar")
+NO_INSTRUCTION = re.compile(r"//.*$|^\s*\.(loc|file)\b.*$|^\s*[$\w]+:", re.MULTILINE)
+GUARD = re.compile(r"^[\s{}]*(@!?%\w+)?[\s{}]*")
+
+
+def written_parameters(ptx: str, kernel: str, pointers: set[int]) -> set[int]:
+    """`pointers`: the numbers of the parameters that matter. Follows addresses through registers."""
+    body = ptx.split(".entry " + kernel, 1)[1]
+    body = NO_INSTRUCTION.sub("", body[body.index("{"):].split("\n}", 1)[0])
+    name = re.compile(r"\b%s_param_(\d+)\b|(%%[A-Za-z_]\w*)" % re.escape(kernel))
+    moves = []  # (a register, what it depends on)
+    stores = []
+    for statement in body.split(";"):
+        words = GUARD.sub("", statement).split(None, 1)
+        if len(words) < 2 or words[0].startswith(".") or READS.match(words[0]) and not WRITES.match(words[0]):
+            continue
+        names = [int(number) if number else register for number, register in name.findall(words[1])]
+        if WRITES.match(words[0]):
+            stores += names
+        elif names:
+            moves.append((names[0], names[1:]))
+    known: dict[str | int, set[int]] = {number: {number} for number in pointers}
+    changed = True
+    while changed:
+        changed = False
+        for register, sources in moves:
+            found = set().union(*(known.get(source, ()) for source in sources))
+            if not found <= known.get(register, set()):
+                known[register] = known.get(register, set()) | found
+                changed = True
+    return set().union(*(known.get(operand, ()) for operand in stores))

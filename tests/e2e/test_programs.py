@@ -1,0 +1,166 @@
+"""Python programs with extensions and PyTorch's operators: cupel runs them on tensors without data and judges what they
+launch. Honest ones that use ordinary Python are accepted; programs that compute nothing, or something else, are not."""
+import unittest
+
+from support import CupelTest
+
+TASK = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, inside, outside):
+        super().__init__()
+        self.linear = nn.Linear(inside, outside)
+        self.norm = nn.BatchNorm1d(outside)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.linear(x))) * 2
+
+def get_inputs():
+    return [torch.randn(24, 40)]
+
+def get_init_inputs():
+    return [40, 56]
+"""
+
+CUDA = """
+#include <torch/extension.h>
+template <typename T>
+__global__ void Scale(const T* x, T* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] > T(0) ? x[i] * T(2) : T(0);
+}
+template <typename T>
+__global__ void Add(const T* x, T* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += x[i];
+}
+torch::Tensor scale(torch::Tensor x, int64_t threads) {
+  auto y = torch::empty_like(x);
+  Scale<float><<<(x.numel() + threads - 1) / threads, threads>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+void scale_to(torch::Tensor x, torch::Tensor y) {
+  Scale<float><<<(x.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+}
+void add_to(torch::Tensor x, torch::Tensor y) {
+  Add<float><<<(x.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+}
+"""
+
+HEAD = f'''
+import os, torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.cpp_extension import load, load_inline
+cuda = """{CUDA}"""
+cpp = "torch::Tensor scale(torch::Tensor x, int64_t threads); void scale_to(torch::Tensor x, torch::Tensor y); void add_to(torch::Tensor x, torch::Tensor y);"
+ext = load_inline(name="ext", cpp_sources=cpp, cuda_sources=cuda, functions=["scale", "scale_to", "add_to"])
+'''
+
+
+def module(forward, init="pass", head=HEAD):
+    """A program whose module is the task's, with another forward."""
+    return head + f"""
+class ModelNew(nn.Module):
+    def __init__(self, inside, outside):
+        super().__init__()
+        self.linear = nn.Linear(inside, outside)
+        self.norm = nn.BatchNorm1d(outside)
+        {init}
+    def forward(self, x):
+        {forward}
+"""
+
+
+HONEST = {
+    "plain": module("return ext.scale(self.norm(self.linear(x)), 128)"),
+    "guards": module("""
+        if not x.is_cuda or x.dtype != torch.float32:
+            raise RuntimeError("a float tensor on the GPU is needed")
+        try:
+            y = self.norm(F.linear(x.contiguous(), self.linear.weight, self.linear.bias))
+        except ValueError:
+            y = x
+        key = tuple(y.shape)
+        if key not in self.threads:
+            self.threads[key] = 64 if y.shape[1] % 2 else 128
+        return ext.scale(y, self.threads[key])""", "self.threads = {}"),
+    "buffer": module("""
+        y = self.norm(self.linear(x))
+        if self.out is None or self.out.shape != y.shape:
+            self.out = torch.empty_like(y)
+        ext.scale_to(y, self.out)
+        return self.out""", "self.out = None"),
+    "graph": module("""
+        if self.graph is None:
+            self.x, self.graph = x.clone(), torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.y = ext.scale(self.norm(self.linear(self.x)), 128)
+        self.x.copy_(x)
+        self.graph.replay()
+        return self.y""", "self.graph = None"),
+    "files": module("return files.scale(self.norm(self.linear(x)), 128)", head=HEAD + """
+os.makedirs("build_files", exist_ok=True)
+with open("build_files/k.cu", "w") as f:
+    f.write(cuda + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scale", &scale); }')
+files = load(name="files", sources=["build_files/k.cu"])
+"""),
+    "prepared": module("return ext.scale(self.norm(x @ self.packed + self.linear.bias), 128)",
+                       "self.register_buffer('packed', self.linear.weight.detach().t().contiguous(), persistent=False)"),
+}
+
+# By the first reason's code.
+REJECTED = {
+    "fallback": ("no_kernel", module("return torch.relu(self.norm(self.linear(x))) * 2", head=HEAD + """
+try:
+    broken = load_inline(name="broken", cpp_sources="", cuda_sources="int f() { return missing; }", functions=["f"])
+except Exception:
+    broken = None
+""")),
+    "wrong": ("wrong_result", module("return ext.scale(self.norm(self.linear(x)), 128) * 1.01")),
+    # The first call's answer for ever.
+    "remembers": ("wrong_return", module("""
+        if self.y is None:
+            self.y = ext.scale(self.norm(self.linear(x)), 128)
+        return self.y""", "self.y = None")),
+    "by_address": ("impure", module("""
+        if x.data_ptr() not in self.known:
+            self.known[x.data_ptr()] = ext.scale(self.norm(self.linear(x)), 128)
+        return self.known[x.data_ptr()]""", "self.known = {}")),
+    # Right once: the second call finds the first one's sum.
+    "accumulates": ("impure", module("""
+        ext.add_to(ext.scale(self.norm(self.linear(x)), 128), self.sum)
+        return self.sum.clone()""", "self.register_buffer('sum', torch.zeros(24, 56), persistent=False)")),
+    "reads": ("reads_device_memory", module("""
+        y = ext.scale(self.norm(self.linear(x)), 128)
+        return y if y.sum() > 0 else y * 2""")),
+    "steals_reference": ("unsupported_api", "from problem import Model as ModelNew\n"),
+    "patches": ("wrong_result", module("return ext.scale(self.linear(x), 128)", head=HEAD + """
+torch.allclose = torch.testing.assert_close = lambda *a, **k: True
+torch.cuda.Event.elapsed_time = lambda *a: 1e-9
+""")),
+    "raises": ("host_exception", module("raise ValueError('never')")),
+    "host": ("wrong_return", module("return ext.scale(self.norm(self.linear(x)), 128).cpu()")),
+}
+
+
+class ProgramsTest(CupelTest):
+    def test_programs(self):
+        task = self.write("problem.py", TASK)
+        programs = {**{name: (None, text) for name, text in HONEST.items()}, **REJECTED}
+        paths = {name: self.write(f"{name}.py", text) for name, (_, text) in programs.items()}
+        results = self.streamed([(path, str(task), "forward") for path in paths.values()])
+        for (name, (code, _)), result in zip(programs.items(), results, strict=True):
+            with self.subTest(name):
+                codes = [reason["code"] for reason in result["reasons"]]
+                if code is None:
+                    self.assertEqual(result["verdict"], "accepted", result["reasons"])
+                else:
+                    self.assertNotEqual(result["verdict"], "accepted", result)
+                    self.assertEqual(codes[0], code, result["reasons"])
+
+
+if __name__ == "__main__":
+    unittest.main()

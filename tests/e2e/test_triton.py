@@ -1,0 +1,110 @@
+"""Judges Python programs with kernels of Triton, on the emulator. Skipped without PyTorch or Triton."""
+import pathlib
+import subprocess
+import unittest
+
+import support
+
+ANSWERS = pathlib.Path(__file__).parent / "triton"
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+# KernelBench problems, by the name of the answer.
+PROBLEMS = {
+    "softmax": """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+def get_inputs():
+    return [torch.randn(300, 781)]
+def get_init_inputs():
+    return []
+""",
+    "matmul": """
+class Model(nn.Module):
+    def __init__(self, inside, outside):
+        super().__init__()
+        self.linear = nn.Linear(inside, outside)
+    def forward(self, x):
+        return F.leaky_relu(self.linear(x))
+def get_inputs():
+    return [torch.randn(100, 96)]
+def get_init_inputs():
+    return [96, 200]
+""",
+    "attention": """
+class Model(nn.Module):
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+def get_inputs():
+    return [torch.randn(1, 2, 256, 64).half() for _ in range(3)]
+def get_init_inputs():
+    return []
+""",
+    "layer_norm": """
+class Model(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(4, 8, 1000)]
+def get_init_inputs():
+    return [1000]
+""",
+    "dropout": """
+def product(a, b):  # upper and lower half of the product of numbers of 32 bits
+    low, high = (a & 0xffff) * b, (a >> 16) * b
+    return (high + (low >> 16)) >> 16, (low + (high << 16)) & 0xffffffff
+def uniform(seed, counters):  # Philox, with ten rounds
+    numbers, keys = [counters] + [torch.zeros_like(counters)] * 3, [seed, 0]
+    for _ in range(10):
+        (b_high, b_low), (a_high, a_low) = product(numbers[2], 0xCD9E8D57), product(numbers[0], 0xD2511F53)
+        numbers = [b_high ^ numbers[1] ^ keys[0], b_low, a_high ^ numbers[3] ^ keys[1], a_low]
+        keys = [(keys[0] + 0x9E3779B9) & 0xffffffff, (keys[1] + 0xBB67AE85) & 0xffffffff]
+    number = numbers[0]
+    return torch.where(number >= 1 << 31, 0xffffffff - number, number) * 4.6566127342e-10
+class Model(nn.Module):
+    def forward(self, x):
+        kept = uniform(123, torch.arange(x.numel(), device=x.device)).view(x.shape) > 0.5
+        return torch.where(kept, torch.asinh(x) * 2, 0)
+def get_inputs():
+    return [torch.randn(10, 1000)]
+def get_init_inputs():
+    return []
+""",
+    "descriptors": """
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b.T
+def get_inputs():
+    return [torch.randn(256, 128).half(), torch.randn(128, 128).half()]
+def get_init_inputs():
+    return []
+""",
+}
+
+
+class Triton(support.CupelTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if subprocess.run([support.python_with_torch(), "-c", "import triton"], stderr=subprocess.DEVNULL).returncode:
+            raise unittest.SkipTest("needs Triton")
+
+    def judge(self, answer, problem):
+        return self.cupel("check", self.write("answer.py", answer), "--task",
+                          self.write("problem.py", HEAD + problem), "--device", "emu")
+
+    def test_answers_are_correct(self):
+        for name, problem in PROBLEMS.items():
+            with self.subTest(name):
+                done = self.judge((ANSWERS / (name + ".py")).read_text(), problem)
+                self.assertEqual(done.status, 0, done)
+
+    def test_finds_a_wrong_answer(self):
+        answer = (ANSWERS / "softmax.py").read_text().replace("other=-float", "other=float")
+        self.assertEqual(self.judge(answer, PROBLEMS["softmax"]).status, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
