@@ -82,6 +82,7 @@ class Joiner {
         plan_.prepared = static_cast<int>(plan_.nodes.size());
       }
     }
+    TRY(CheckPrepared());
     TRY_ASSIGN(const Json* outputs, JsonArray(trace, "outputs", kTrace));
     for (const Json& output : *outputs) {
       View& view = plan_.outputs.emplace_back();
@@ -91,6 +92,21 @@ class Joiner {
     }
     TRY_ASSIGN(plan_.returns_tuple, JsonBool(trace, "tuple", kTrace));
     return {};
+  }
+
+  /// What a construction made depends on no input.
+  Status CheckPrepared() {
+    bool uses_input = false;
+    const auto look = [&](const plan::Address& address) {
+      if (address.buffer < 0) return;
+      const plan::Buffer& buffer = plan_.buffers[static_cast<size_t>(address.buffer)];
+      uses_input |= buffer.kind == plan::BufferKind::kArgument &&
+                    parts_.arguments[static_cast<size_t>(buffer.argument)].is_input;
+    };
+    for (size_t i = 0; i < static_cast<size_t>(plan_.prepared); ++i) {
+      std::visit([&](auto& work) { plan::ForEachAddress(work, look); }, plan_.nodes[i].work);
+    }
+    return uses_input ? Broken("a step of its construction uses an input") : Status();
   }
 
   Status Broken(std::string_view problem) const {
@@ -111,8 +127,8 @@ class Joiner {
     buffer.kind = is_kept ? plan::BufferKind::kWorkspace : plan::BufferKind::kTemporary;
     if (json.contains("argument") && !json["argument"].is_null()) {
       TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", kTrace));
-      if (argument < 0 || static_cast<size_t>(argument) >= parts_.argument_bytes.size() ||
-          parts_.argument_bytes[static_cast<size_t>(argument)] != buffer.bytes) {
+      if (argument < 0 || static_cast<size_t>(argument) >= parts_.arguments.size() ||
+          parts_.arguments[static_cast<size_t>(argument)].bytes != buffer.bytes) {
         return Broken("a storage does not match its argument");
       }
       buffer.kind = plan::BufferKind::kArgument;

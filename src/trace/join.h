@@ -24,13 +24,19 @@ struct Part {
   int image = 0;
 };
 
+/// The storage of a tensor argument.
+struct ArgumentStorage {
+  uint64_t bytes = 0;
+  bool is_input = false;  // and not the task's state, on which a program's construction may depend
+};
+
 /// What a trace may refer to.
 struct Parts {
   const std::vector<Part>& calls;                // by the number in the trace
   const std::map<int, record::Kernel>& kernels;  // of Triton, by image
   const device::Description& device;
-  const std::vector<uint64_t>& argument_bytes;  // the sizes of the arguments' storages
-  plan::OperatorRunner* operators = nullptr;    // null: a program that calls operators is refused
+  const std::vector<ArgumentStorage>& arguments;
+  plan::OperatorRunner* operators = nullptr;  // null: a program that calls operators is refused
 };
 
 /// `trace`: what calls.py's Calls.plan returns. It comes from a process that ran hostile code. The

@@ -81,11 +81,20 @@ bool IsSameWork(plan::Plan one, plan::Plan other) {
   return one == other;
 }
 
-void StorageSizes(const std::vector<record::Argument>& args, std::vector<uint64_t>& into) {
-  for (const record::Argument& argument : args) {
-    if (argument.kind == record::Argument::Kind::kTensor) into.push_back(argument.storage_bytes);
-    StorageSizes(argument.items, into);
+/// Adds the storages of an argument.
+void AddStorages(const record::Argument& argument, bool is_input,
+                 std::vector<ArgumentStorage>& into) {
+  if (argument.kind == record::Argument::Kind::kTensor) {
+    into.push_back({argument.storage_bytes, is_input});
   }
+  for (const record::Argument& item : argument.items) AddStorages(item, is_input, into);
+}
+
+/// Whether argument `i` of the task's function is an input, and not state of its module.
+bool IsInput(const Json& signature, size_t i) {
+  const auto arguments = JsonArray(signature, "arguments", "signature.py");
+  if (!arguments || i >= (*arguments)->size()) return true;
+  return JsonString((**arguments)[i], "kind", "signature.py").value_or("input") == "input";
 }
 
 }  // namespace
@@ -93,7 +102,7 @@ void StorageSizes(const std::vector<record::Argument>& args, std::vector<uint64_
 struct Tracer::Impl {
   struct Seen {
     Json request;
-    std::vector<uint64_t> storages;
+    std::vector<ArgumentStorage> storages;
     plan::Plan plan;
   };
 
@@ -124,9 +133,9 @@ struct Tracer::Impl {
   Result<Answer> Ask(const Json& request);
   Result<Answer> Read(Clock::time_point deadline);
   Result<std::variant<Json, Refusal>> Reply(const Json& question);
-  Result<record::Outcome> Run(const Json& request, const std::vector<uint64_t>& storages);
-  Result<std::variant<plan::Plan, Refusal>> TakePlan(const Json& json,
-                                                     const std::vector<uint64_t>& storages) const;
+  Result<record::Outcome> Run(const Json& request, const std::vector<ArgumentStorage>& storages);
+  Result<std::variant<plan::Plan, Refusal>> TakePlan(
+      const Json& json, const std::vector<ArgumentStorage>& storages) const;
 };
 
 Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
@@ -211,7 +220,7 @@ Result<Answer> Tracer::Impl::Ask(const Json& request) {
 }
 
 Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
-    const Json& json, const std::vector<uint64_t>& storages) const {
+    const Json& json, const std::vector<ArgumentStorage>& storages) const {
   TRY_ASSIGN(auto joined, Join(json, {extensions.parts(), extensions.kernels(), options.device,
                                       storages, options.record.operators.get()}));
   if (auto* plan = std::get_if<plan::Plan>(&joined)) {
@@ -222,7 +231,7 @@ Result<std::variant<plan::Plan, Refusal>> Tracer::Impl::TakePlan(
 }
 
 Result<record::Outcome> Tracer::Impl::Run(const Json& request,
-                                          const std::vector<uint64_t>& storages) {
+                                          const std::vector<ArgumentStorage>& storages) {
   TRY_ASSIGN(auto refusal, StartChild());
   if (refusal) return record::Outcome(std::move(*refusal));
   TRY_ASSIGN(auto answer, Ask(request));
@@ -279,8 +288,10 @@ Result<record::Outcome> Tracer::Record(const std::string& function,
   }
   TRY_ASSIGN(const Json signature, impl_->options.signature(setting));
   const record::Request call = record::MakeRequest(function, args);
-  std::vector<uint64_t> storages;
-  StorageSizes(call.args, storages);
+  std::vector<ArgumentStorage> storages;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    AddStorages(call.args[i], IsInput(signature, i), storages);
+  }
   const Json request{{"op", "record"},
                      {"init", signature.value("init", Json::object())},
                      {"arguments", signature.value("arguments", Json::array())},

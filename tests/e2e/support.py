@@ -44,6 +44,15 @@ def ci_sample(paths, every=3):
             if i % every == 0 or str(pathlib.Path(path).relative_to(SOURCE)) in changed]
 
 
+def ci_choice(cases, every=3):
+    """With CI=true, every third item of a dict, others with each commit; otherwise all."""
+    if os.environ.get("CI") != "true":
+        return cases
+    log = subprocess.run(["git", "-C", SOURCE, "rev-list", "--count", "HEAD"], capture_output=True, text=True)
+    first = int(log.stdout.strip() or 0)
+    return {name: case for i, (name, case) in enumerate(cases.items()) if (i + first) % every == 0}
+
+
 def ci_share(every=3):
     """Decorates a class of slow tests. With CI=true, only every third method runs, and which ones changes with each
     commit, so that a few commits run all; otherwise, and in `make nightly`, all run."""

@@ -316,17 +316,16 @@ def get_init_inputs():
         self.assertEqual(done.codes, {"wrong_result"}, done)
         done = self.cupel("check", self.write("math.py", ANSWER.replace("SCALE", "self.scale * x.mean()")),
                           "--task", folder, *FAST)
-        self.assertEqual(done.status, 3, done)
-        self.assertRegex(done.err, r"unsupported: math.py: line \d+: .*framework mathematics")
+        self.assertEqual(done.codes, {"reads_device_memory"}, done)
         broken = self.write("broken.py", ANSWER.replace("SCALE", "2.0").replace("y[i] =", "y[i] = undefined +"))
         done = self.cupel("check", broken, "--task", folder, *FAST)
         self.assertEqual(done.codes, {"compile_error"}, done)
-        self.assertIn("in the file that `cupel extract broken.py` writes", done.out)
+        self.assertIn("undefined", done.out)
         kernel = self.folder / "out.cu"
         self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
         self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
         self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
-        self.assertFalse((self.folder / "was_run").exists(), "an answer is never run")
+        self.assertFalse((self.folder / "was_run").exists(), "an answer cannot write files")
 
     def test_every_command_accepts_an_answer(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
