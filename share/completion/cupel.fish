@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
-set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --device --direction --distributions --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --task --timeout --transcript --trials --without --workers -o
+set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --device --direction --distributions --entry --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --task --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
 function __cupel_command
@@ -103,6 +103,7 @@ complete -c cupel -n '__cupel_at \'check\'' -l arch -x -a 'auto sm_80 sm_90 sm_9
 complete -c cupel -n '__cupel_at \'check\'' -l flag -x -d 'Additional nvcc flag, from the list of allowed flags (repeatable)'
 complete -c cupel -n '__cupel_at \'check\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'check\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
+complete -c cupel -n '__cupel_at \'check\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
 complete -c cupel -n '__cupel_at \'check\'' -l plan -r -F -d 'Write the plan of the first setting to FILE as JSON'
 complete -c cupel -n '__cupel_at \'check\'' -l fresh -d 'Compute new cases instead of using the case pool'
 complete -c cupel -n '__cupel_at \'check\'' -l no-shadow -d 'Skip the comparison with exact arithmetic'
@@ -143,6 +144,7 @@ complete -c cupel -n '__cupel_at \'bench\'' -l arch -x -a 'auto sm_80 sm_90 sm_9
 complete -c cupel -n '__cupel_at \'bench\'' -l flag -x -d 'Additional nvcc flag, from the list of allowed flags (repeatable)'
 complete -c cupel -n '__cupel_at \'bench\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'bench\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
+complete -c cupel -n '__cupel_at \'bench\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
 complete -c cupel -n '__cupel_at \'bench\'' -l baselines -x -a 'eager compile max-autotune none probe' -d 'PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows that both…'
 complete -c cupel -n '__cupel_at \'bench\'' -l energy -d 'Also measure the energy of a call'
 complete -c cupel -n '__cupel_at \'bench\'' -l sets -x -d 'Number of input sets that the replays rotate through'
@@ -181,6 +183,7 @@ complete -c cupel -n '__cupel_at \'profile\'' -l arch -x -a 'auto sm_80 sm_90 sm
 complete -c cupel -n '__cupel_at \'profile\'' -l flag -x -d 'Additional nvcc flag, from the list of allowed flags (repeatable)'
 complete -c cupel -n '__cupel_at \'profile\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'profile\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
+complete -c cupel -n '__cupel_at \'profile\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
 complete -c cupel -n '__cupel_at \'profile\'' -l keep -x -a '(__fish_complete_directories)' -d 'With --device gpu: keep the recorded call and Nsight Compute\'s report in DIR'
 complete -c cupel -n '__cupel_at \'optimize\'' -a '(__cupel_tasks)'
 complete -c cupel -n '__cupel_at \'optimize\'' -s h -l help -d 'Print this help message and exit'

@@ -48,6 +48,8 @@ class Registry {
   /// same name.
   void AddOperator(Function* function);
   void AddSchema(const char* name, const char* schema);
+  /// The function that calls of "forward" and "backward" mean; empty: those of these names.
+  void SetEntry(const char* name) { entry_ = name; }
   const std::vector<Function*>& functions() const { return functions_; }
   int Call(const char* name, const CupelValue* args, int count, CupelReturn ret, void* context,
            Text& message);
@@ -58,6 +60,7 @@ class Registry {
   std::vector<Function*> functions_;
   std::vector<Function*> operators_;
   std::vector<std::pair<Text, Text>> schemas_;
+  const char* entry_ = "";
 };
 
 /// Sets names and defaults of `f`'s arguments from "name(Tensor x, float eps=1e-5) -> Tensor".
@@ -297,6 +300,8 @@ CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, 
 
 CUPEL_INLINE int Registry::Call(const char* name, const CupelValue* args, int count,
                                 CupelReturn ret, void* context, Text& message) {
+  if (*entry_ && (std::strcmp(name, "forward") == 0 || std::strcmp(name, "backward") == 0))
+    name = entry_;
   std::vector<Function*> overloads;
   for (Function* f : functions_)
     if (std::strcmp(f->name.c_str(), name) == 0) overloads.push_back(f);
@@ -369,6 +374,13 @@ extern "C" inline int cupel_candidate_call(const char* function, const CupelValu
                                            char* message, int32_t message_size) {
   return cupel::shim::CandidateCall(function, args, count, ret, context, message, message_size);
 }
+
+// -DCUPEL_ENTRY=name names the function to judge in a module that has no "forward".
+#ifdef CUPEL_ENTRY
+#define CUPEL_SET_ENTRY(registry) registry.SetEntry(CUPEL_STRING(CUPEL_ENTRY));
+#else
+#define CUPEL_SET_ENTRY(registry)
+#endif
 
 #define CUPEL_JOIN_(a, b) a##b
 #define CUPEL_JOIN(a, b) CUPEL_JOIN_(a, b)

@@ -176,6 +176,7 @@ class enum_ : public class_<T> {
   static void CUPEL_JOIN(cupel_module_, name)(::pybind11::module_&);                  \
   [[maybe_unused]] static void CUPEL_JOIN(cupel_start_,                               \
                                           name)(::cupel::shim::Registry & registry) { \
+    CUPEL_SET_ENTRY(registry)                                                         \
     ::pybind11::module_ module(registry);                                             \
     CUPEL_JOIN(cupel_module_, name)(module);                                          \
   }                                                                                   \

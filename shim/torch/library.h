@@ -151,6 +151,7 @@ CUPEL_INLINE Library& Library::def(const char* schema, const std::vector<at::Tag
 #define CUPEL_LIBRARY(id, key, m)                                                                 \
   static void CUPEL_JOIN(cupel_library_, id)(::torch::Library&);                                  \
   [[maybe_unused]] static void CUPEL_JOIN(cupel_start_, id)(::cupel::shim::Registry & registry) { \
+    CUPEL_SET_ENTRY(registry)                                                                     \
     ::torch::Library library(registry, ::c10::DispatchKey::key);                                  \
     CUPEL_JOIN(cupel_library_, id)(library);                                                      \
   }                                                                                               \

@@ -205,7 +205,8 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
     case CUPEL_UNSUPPORTED:
       RefuseUnsupported("unsupported_operator", message.data());
     case CUPEL_NO_FUNCTION:
-      Refuse("no_function", fmt::format("the module has no function \"{}\"; it exports {}",
+      Refuse("no_function", fmt::format("the module has no function \"{}\"; it exports {} "
+                                        "(--entry NAME selects one)",
                                         request.function, Exports()));
     default:
       Refuse("host_crash", "the candidate's module returned an unknown status");

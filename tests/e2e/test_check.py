@@ -38,6 +38,19 @@ class HonestKernels(CupelTest):
         self.assertIn("1 of 2 kernels, which no call at these sizes launched: Never",
                       " ".join(done.json["not_checked"]))
 
+    def test_an_extension_may_have_several_files_and_another_function(self):
+        kernel = kernels.LINEAR.split("PYBIND11_MODULE")[0]
+        self.write("linear_kernel.cu", kernel.replace("forward(", "linear("))
+        self.write("linear.cpp", "#include <torch/extension.h>\n"
+                   "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"linear\", &linear); }\n")
+        self.folder.chmod(0o755)  # under root, the compiler runs as another user
+        source = '#include "linear_kernel.cu"\n#include "linear.cpp"\n'
+        done = self.check(source, "--include", self.folder)
+        self.assertEqual(codes_of(done.json), {"no_function"}, done)
+        self.assertIn("(--entry NAME selects one)", str(done.json["reasons"]))
+        done = self.check(source, "--include", self.folder, "--entry", "linear")
+        self.assertEqual(done.json["verdict"], "accepted", done)
+
     def test_writes_the_plan(self):
         plan = self.folder / "plan.json"
         done = self.check(kernels.LINEAR, "--plan", plan)

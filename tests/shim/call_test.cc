@@ -153,6 +153,28 @@ TEST(Call, NamesTheWrongArgument) {
   EXPECT_EQ(none.message.substr(0, 52), "the module has no function backwards; it has scale, ");
 }
 
+TEST(Call, AnEntryStandsForForward) {
+  cupel::shim::Registry registry;
+  py::module_ module(registry);
+  module.def("scale", [](int x) { return 2 * x; });
+  std::string result;
+  cupel::shim::Text message;
+  const CupelValue three = Of(3);
+  const auto call = [&](const char* name) {
+    const auto take = [](void* context, const CupelValue* v) {
+      *static_cast<std::string*>(context) = fake::Show(*v);
+    };
+    message = cupel::shim::Text();
+    return registry.Call(name, &three, 1, take, &result, message);
+  };
+  EXPECT_EQ(call("forward"), CUPEL_NO_FUNCTION);
+  EXPECT_STREQ(message.c_str(), "the module has no function forward; it has scale");
+  registry.SetEntry("scale");
+  EXPECT_EQ(call("forward"), CUPEL_OK);
+  EXPECT_EQ(result, "6");
+  EXPECT_EQ(call("other"), CUPEL_NO_FUNCTION);
+}
+
 TEST(Call, ReportsExceptions) {
   EXPECT_EQ(Ask("throws", {Of(0)}).message, "own message");
   EXPECT_EQ(Ask("throws", {Of(1)}).status, CUPEL_EXCEPTION);

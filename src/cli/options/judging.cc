@@ -34,6 +34,7 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   AddTarget(sub, check.target, false);
   AddCommon(sub, check.common, check.show);
   AddCompile(sub, check.compile);
+  AddEntry(sub, check.compile);
   sub->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
   sub->add_flag("--fresh", check.fresh, "Compute new cases instead of using the case pool");
@@ -85,6 +86,7 @@ void AddBench(CLI::App& app, Subcommands& subcommands) {
   AddTarget(sub, bench.target, false);
   AddCommon(sub, bench.common, bench.show);
   AddCompile(sub, bench.compile);
+  AddEntry(sub, bench.compile);
   sub->add_option("--baselines", bench.baselines,
                   "PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows "
                   "that both clocks agree")
@@ -128,6 +130,7 @@ void AddProfile(CLI::App& app, Subcommands& subcommands) {
   AddTask(sub, profile.target, false);
   AddCommon(sub, profile.common, profile.show);
   AddCompile(sub, profile.compile);
+  AddEntry(sub, profile.compile);
   sub->add_option("--keep", profile.keep,
                   "With --device gpu: keep the recorded call and Nsight Compute's report in DIR")
       ->type_name("DIR");

@@ -75,6 +75,15 @@ void AddCompile(CLI::App* app, app::Compile& compile) {
   AddWeakSandbox(app, compile);
 }
 
+void AddEntry(CLI::App* app, app::Compile& compile) {
+  app->add_option_function<std::string>(
+         "--entry",
+         [&compile](const std::string& name) { compile.flags.push_back("-DCUPEL_ENTRY=" + name); },
+         "Function of the module to judge, if it is not called forward or backward. It takes the "
+         "task's arguments in the task's order")
+      ->type_name("NAME");
+}
+
 void AddFullSize(CLI::App* app, bool& full_size) {
   app->add_flag("--full-size", full_size,
                 "On the emulator too, use the task's own sizes instead of the smaller ones in "
