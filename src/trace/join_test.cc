@@ -200,7 +200,7 @@ TEST_F(ForgedTraceTest, RefusesWhatDoesNotFit) {
     trace[nlohmann::json_pointer<std::string>(pointer)] = value;
     return Why(trace);
   };
-  const std::pair<const char*, Json> kForged[] = {
+  const std::pair<const char*, Json> forged[] = {
       {"/prepared", 2},  // the copy of an input as work of the construction
       {"/storages/0/bytes", 8192},
       {"/storages/0/argument", 2},
@@ -225,7 +225,7 @@ TEST_F(ForgedTraceTest, RefusesWhatDoesNotFit) {
       {"/steps", Json()},
       {"/storages", Json()},
   };
-  for (const auto& [pointer, value] : kForged) {
+  for (const auto& [pointer, value] : forged) {
     EXPECT_THAT(changed(pointer, value), testing::StartsWith("host_crash: ")) << pointer << value;
   }
   // Without PyTorch, operators are unsupported.
