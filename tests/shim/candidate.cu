@@ -14,6 +14,7 @@
 #include <ATen/cuda/PhiloxUtils.cuh>
 #include <ATen/cuda/detail/IndexUtils.cuh>
 #include <ATen/native/cuda/block_reduce.cuh>
+#include <THC/THCAtomics.cuh>
 #include <THC/THCDeviceUtils.cuh>
 
 #define CHECK_INPUT(x)                                   \

@@ -21,6 +21,33 @@
 
 #include "fake_recorder.h"
 
+// Headers that only include others.
+#include <ATen/CUDAGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Generator.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/Operators.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/Storage.h>
+#include <ATen/TensorIndexing.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
+#include <c10/core/Stream.h>
+#include <c10/util/complex_math.h>
+#include <pybind11/cast.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl_bind.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/headeronly/core/ScalarType.h>
+#include <torch/headeronly/macros/Macros.h>
+#include <torch/headeronly/util/Exception.h>
+#include <torch/nn.h>
+#include <torch/serialize/tensor.h>
+
+#include <ATen/cuda/CUDAGraphsUtils.cuh>
+#include <ATen/cuda/CUDATensorMethods.cuh>
+
 namespace {
 
 using testing::ElementsAre;

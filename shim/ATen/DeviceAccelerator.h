@@ -1,5 +1,0 @@
-// See c10/core/Device.h.
-// SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include "c10/core/Device.h"

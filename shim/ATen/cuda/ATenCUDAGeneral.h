@@ -1,5 +1,0 @@
-// See ATen/cuda/CUDAContext.h.
-// SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include "ATen/cuda/CUDAContext.h"
