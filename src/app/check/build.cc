@@ -73,7 +73,7 @@ Result<build::Outcome> Build(const BuildOptions& options, Events& events) {
   }
   TRY_ASSIGN(const CandidateFile file,
              ExtractCandidate(options.kernel, task ? &*task : nullptr, task::Direction::kForward,
-                           options.common, compile, events));
+                              options.common, compile, events));
   TRY_ASSIGN(const build::Options compiling, CompilerOptions(options.common, compile));
   TRY_ASSIGN(build::Outcome outcome, build::Build(file.path, compiling));
   if (auto* image = std::get_if<build::Image>(&outcome)) image->source = options.kernel;

@@ -275,7 +275,7 @@ Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   TRY_ASSIGN(const CandidateFile file,
              ExtractCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
-                           options.compile, events));
+                              options.compile, events));
   TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
   const auto show = [&](const std::string& stage) { events.Show(Progress{stage}); };
   Common common = options.common;

@@ -88,7 +88,8 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
                        const fs::path& kernel, task::Direction direction, Events& events) {
   Side side;
   Compile compile = options.compile;
-  TRY_ASSIGN(side.file, ExtractCandidate(kernel, &task, direction, options.common, compile, events));
+  TRY_ASSIGN(side.file,
+             ExtractCandidate(kernel, &task, direction, options.common, compile, events));
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(kernel, side.file, options.common, compile));
   assay::Question question = QuestionOf(task, options.target, options.common);

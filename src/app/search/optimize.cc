@@ -42,7 +42,7 @@ Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& t
                 "--model SPEC");
   }
   TRY_ASSIGN(const CandidateFile file, ExtractCandidate(kernel, &task, DirectionOf(options.target),
-                                                     options.common, options.compile, events));
+                                                        options.common, options.compile, events));
   return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
 
