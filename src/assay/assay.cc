@@ -40,16 +40,16 @@ records::Verdict Begin(const Candidate& candidate, const Question& question,
   verdict.trials = question.trials;
   verdict.task_hash = question.task->content_hash[static_cast<int>(question.direction)];
   verdict.cupel_version = kVersion;
+  verdict.image_key = ImageKeyOf(candidate);
   if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
     verdict.source_hash = image->source_hash;
-    verdict.image_key = image->key;
     verdict.toolkit = image->toolkit;
     verdict.flags = image->flags;
     verdict.resources = image->resources;
     verdict.notes = image->notes;
     verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
   } else if (const auto* program = std::get_if<PythonProgram>(&candidate.built)) {
-    verdict.source_hash = verdict.image_key = program->source_hash;
+    verdict.source_hash = program->source_hash;
   } else {
     verdict.source_hash = std::get<build::BuildFailure>(candidate.built).source_hash;
   }
@@ -185,6 +185,12 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
     }
   }
   return chosen;
+}
+
+std::string ImageKeyOf(const Candidate& candidate) {
+  if (const auto* image = std::get_if<build::Image>(&candidate.built)) return image->key;
+  const auto* program = std::get_if<PythonProgram>(&candidate.built);
+  return program != nullptr ? program->source_hash : "";
 }
 
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,

@@ -79,6 +79,9 @@ struct Candidate {
   std::shared_ptr<const os::TempDir> folder;
 };
 
+/// Equal for candidates with the same code, compiled in the same way. Empty if it did not compile.
+std::string ImageKeyOf(const Candidate& candidate);
+
 /// A file *.py is not built. Thread-safe, so builds can run ahead of judging.
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                  const build::Options& options);

@@ -120,6 +120,7 @@ class SettingBench {
                OpenRecorder(*kernel.candidate, question_, parts_,
                             Random(seed_).Fork("addresses of " + kernel.name)()));
     Prepared prepared{kernel.name, nullptr, {}};
+    build::Images images;
     const std::string first_key = RecordingKey(cases_.front().args);
     const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
       return RecordingKey(wanted.args) == first_key;
@@ -133,11 +134,10 @@ class SettingBench {
         return {};
       }
       auto& recording = std::get<record::Recording>(outcome);
-      if (prepared.plans.empty()) {
-        TRY_ASSIGN(prepared.program, parts_.engine->Load(recording.images));
-      }
+      images = std::move(recording.images);  // a recorder's list only grows
       prepared.plans.push_back(std::move(recording.plan));
     }
+    TRY_ASSIGN(prepared.program, parts_.engine->Load(images));
     kernels_.push_back(std::make_unique<Prepared>(std::move(prepared)));
     return {};
   }

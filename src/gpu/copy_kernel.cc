@@ -144,12 +144,6 @@ std::string MoveText(int bytes) {
 
 }  // namespace
 
-uint64_t ElementsOf(const plan::View& view) {
-  uint64_t count = 1;
-  for (const int64_t size : view.shape) count *= static_cast<uint64_t>(size);
-  return count;
-}
-
 std::string CopyKernelPtx(const plan::CopyView& copy, const std::string& version,
                           const std::string& target) {
   const DType from = copy.from.dtype, to = copy.to.dtype;
@@ -169,7 +163,7 @@ std::string CopyKernelPtx(const plan::CopyView& copy, const std::string& version
       "LOOP:\nsetp.ge.u64 %done, %i, {};\n@%done ret;\n"
       "{}add.u64 %p, %from, %off;\n{}add.u64 %q, %to, %off;\n{}"
       "add.u64 %i, %i, %step;\nbra LOOP;\n}}\n",
-      version, target, kCopyKernel, ElementsOf(copy.to),
+      version, target, kCopyKernel, plan::ElementsOf(copy.to),
       OffsetText(copy.from.shape, copy.from.strides, SizeOf(from)),
       OffsetText(copy.to.shape, copy.to.strides, SizeOf(to)), move);
 }

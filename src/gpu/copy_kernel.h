@@ -18,7 +18,4 @@ inline constexpr const char* kCopyKernel = "cupel_copy";
 std::string CopyKernelPtx(const plan::CopyView& copy, const std::string& version,
                           const std::string& target);
 
-/// Number of elements of a view.
-uint64_t ElementsOf(const plan::View& view);
-
 }  // namespace cupel::gpu

@@ -278,7 +278,7 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
   }
   refusal = Outside(copy.from.address, *from, "A copy");
   if (refusal.ok()) refusal = Outside(copy.to.address, *to, "A copy");
-  const uint64_t elements = ElementsOf(copy.to);
+  const uint64_t elements = plan::ElementsOf(copy.to);
   if (!refusal.ok() || elements == 0) return refusal;
   if (IsOneRange(copy)) {  // the driver copies faster than our kernel
     return Run(plan::Copy{copy.to.address, copy.from.address,

@@ -69,6 +69,9 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+/// The number of a view's elements.
+uint64_t ElementsOf(const View& view);
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   bool operator==(const Dim3&) const = default;

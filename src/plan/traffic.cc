@@ -4,6 +4,12 @@
 
 namespace cupel::plan {
 
+uint64_t ElementsOf(const View& view) {
+  uint64_t count = 1;
+  for (const int64_t size : view.shape) count *= static_cast<uint64_t>(size);
+  return count;
+}
+
 Traffic LeastTraffic(const Plan& plan) {
   Traffic traffic;
   for (const Buffer& buffer : plan.buffers) {
@@ -11,9 +17,7 @@ Traffic LeastTraffic(const Plan& plan) {
   }
   for (const View& output : plan.outputs) {
     if (output.address.buffer == kNoneOutput) continue;
-    auto bytes = static_cast<uint64_t>(SizeOf(output.dtype));
-    for (const int64_t size : output.shape) bytes *= static_cast<uint64_t>(size);
-    traffic.written_bytes += bytes;
+    traffic.written_bytes += ElementsOf(output) * static_cast<uint64_t>(SizeOf(output.dtype));
   }
   return traffic;
 }

@@ -219,6 +219,18 @@ std::string CleanText(std::string text) {
   return text;
 }
 
+Result<Refusal> RefusalFromJson(const Json& json) {
+  constexpr std::string_view kWhat = "refusal";
+  Refusal refusal;
+  TRY_ASSIGN(refusal.code, JsonString(json, "code", kWhat));
+  TRY_ASSIGN(auto message, JsonString(json, "message", kWhat));
+  TRY_ASSIGN(auto where, JsonString(json, "where", kWhat));
+  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
+  refusal.message = CleanText(std::move(message));
+  refusal.where = CleanText(std::move(where));
+  return refusal;
+}
+
 Json ToJson(const Setup& setup) {
   Json device{{"name", setup.device.name}, {"full_name", setup.device.full_name}};
   ForEachField(setup.device, [&](const char* name, const auto& field) { device[name] = field; });

@@ -10,6 +10,7 @@
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "record/call_recorder.h"
 #include "record/work.h"
 #include "task/tensor.h"
 
@@ -42,6 +43,9 @@ struct Argument {
 
 /// A text from a child, shortened and with control characters replaced.
 std::string CleanText(std::string text);
+
+/// The members of a refusal from a child, with CleanText. The code may be any text.
+Result<Refusal> RefusalFromJson(const Json& json);
 
 /// Every later frame to the child: a request to record `function` with arguments like these.
 struct Request {

@@ -52,16 +52,11 @@ std::string KnownCode(const std::string& code) {
 }
 
 Result<Refusal> ReadRefusal(const Json& json) {
-  constexpr std::string_view kWhat = "refusal";
-  Refusal refusal;
-  TRY_ASSIGN(const auto code, JsonString(json, "code", kWhat));
-  TRY_ASSIGN(auto message, JsonString(json, "message", kWhat));
-  TRY_ASSIGN(auto where, JsonString(json, "where", kWhat));
-  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
-  if (code == "internal") return Fail(ErrorCode::kInternal, "recorder: " + CleanText(message));
-  refusal.code = KnownCode(code);
-  refusal.message = CleanText(std::move(message));
-  refusal.where = CleanText(std::move(where));
+  TRY_ASSIGN(Refusal refusal, RefusalFromJson(json));
+  if (refusal.code == "internal") {
+    return Fail(ErrorCode::kInternal, "recorder: " + refusal.message);
+  }
+  refusal.code = KnownCode(refusal.code);
   constexpr std::string_view kSyscall = "syscall ";
   if (refusal.code == "host_privilege" && refusal.where.starts_with(kSyscall)) {
     std::string_view rest = std::string_view(refusal.where).substr(kSyscall.size());

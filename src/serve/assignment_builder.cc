@@ -39,10 +39,8 @@ Result<Assignment> AssignmentBuilder::Prepare(const Item& item,
   Assignment work;
   work.item = item;
   work.item.judged = {};
-  TRY_ASSIGN(work.source,
-             os::ReadFile(item.source.empty() ? item.kernel : item.source, build::kMaxSourceBytes));
-  if (item.source.empty() && !item.source_sha256.empty() &&
-      Sha256Hex(work.source) != item.source_sha256) {
+  TRY_ASSIGN(work.source, os::ReadFile(item.kernel, build::kMaxSourceBytes));
+  if (!item.source_sha256.empty() && Sha256Hex(work.source) != item.source_sha256) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has changed since the run began", item.kernel.string()),
                 "resume the run: it then judges the changed kernel");

@@ -33,7 +33,6 @@ struct Judgement {
 struct Item {
   std::string id;                  // unique within a run; comes back with the outcome
   std::filesystem::path kernel;    // the path used in messages and records
-  std::filesystem::path source;    // the .cu file of an answer in Python; empty: `kernel` is one
   std::string source_sha256;       // required hash of `kernel`; empty: any
   std::vector<std::string> flags;  // for nvcc, before those that all items share
   std::string task;                // a name under the tasks' root, a folder, or a .py file

@@ -29,11 +29,6 @@ using Joined = std::variant<plan::Plan, Refusal>;
 
 constexpr std::string_view kTrace = "the trace";
 
-Refusal Inconsistent(std::string_view problem) {
-  return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
-          false};
-}
-
 /// Whether the elements of a view are in row-major order without gaps.
 bool IsDense(const View& view) {
   int64_t expected = 1;
@@ -44,12 +39,6 @@ bool IsDense(const View& view) {
   return true;
 }
 
-uint64_t ElementsOf(const View& view) {
-  uint64_t count = 1;
-  for (const int64_t size : view.shape) count *= static_cast<uint64_t>(size);
-  return count;
-}
-
 class Joiner {
  public:
   explicit Joiner(const Parts& parts) : parts_(parts) {}
@@ -58,10 +47,10 @@ class Joiner {
     if (const Status status = Read(trace); !status) {
       if (refusal_) return Joined(std::move(*refusal_));
       if (status.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(status.error());
-      return Joined(Inconsistent(status.error().message));
+      return Joined(Damaged(status.error().message));
     }
     if (const Status status = plan::Validate(plan_); !status) {
-      return Joined(Inconsistent(status.error().message));
+      return Joined(Damaged(status.error().message));
     }
     return Joined(std::move(plan_));
   }
@@ -471,6 +460,11 @@ class Joiner {
 };
 
 }  // namespace
+
+Refusal Damaged(std::string_view problem) {
+  return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
+          false};
+}
 
 Result<Joined> Join(const Json& trace, const Parts& parts) { return Joiner(parts).Run(trace); }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct Parts {
   const std::vector<ArgumentStorage>& arguments;
   plan::OperatorRunner* operators = nullptr;  // null: a program that calls operators is refused
 };
+
+/// For an answer of a program's process that cannot be right.
+record::Refusal Damaged(std::string_view problem);
 
 /// `trace`: what calls.py's Calls.plan returns. It comes from a process that ran hostile code. The
 /// shapes of operators' results are PyTorch's own: they are asked again. Errors: of the operators'

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "build/build.h"
+#include "build/source_scan.h"
 #include "os/files.h"
 
 namespace cupel::trace {
@@ -18,20 +19,6 @@ using record::Refusal;
 using Found = std::variant<Sources, Refusal>;
 
 constexpr std::string_view kSources = "an extension";
-
-/// True if a text without comments has a body: it defines something.
-bool DefinesSomething(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i, 2) == "//") {
-      i = std::min(text.find('\n', i), text.size());
-    } else if (text.substr(i, 2) == "/*") {
-      i = std::min(text.find("*/", i), text.size() - 1);
-    } else if (text[i] == '{') {
-      return true;
-    }
-  }
-  return false;
-}
 
 bool IsName(std::string_view text) {
   return !text.empty() && text.size() < 200 &&
@@ -85,7 +72,7 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   for (const std::string& part : cuda) text += part + "\n";
   for (const std::string& part : cpp) {
     // The file defines what such a text declares.
-    if (DefinesSomething(part)) text += part + "\n";
+    if (build::CodeOnly(part).find('{') != std::string::npos) text += part + "\n";
   }
   // Definitions of kernels come before the C++ files that declare and call them.
   auto ordered = files;

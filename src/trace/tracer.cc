@@ -32,17 +32,8 @@ constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
 constexpr uint64_t kLeastCalls = 12, kExtraCalls = 8;
 
-Refusal Damaged(std::string_view problem) {
-  return {"host_crash", fmt::format("the program damaged the recording process: {}", problem), "",
-          false};
-}
-
 Result<Refusal> ReadRefusal(const Json& json) {
-  Refusal refusal;
-  TRY_ASSIGN(refusal.code, JsonString(json, "code", kChild));
-  TRY_ASSIGN(refusal.message, JsonString(json, "message", kChild));
-  TRY_ASSIGN(refusal.where, JsonString(json, "where", kChild));
-  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kChild));
+  TRY_ASSIGN(Refusal refusal, record::RefusalFromJson(json));
   constexpr std::string_view kKnown[] = {
       "host_exception",      "host_privilege", "wrong_arguments", "no_function",
       "wrong_return",        "impure",         "unsupported_api", "unsupported_operator",
@@ -51,8 +42,6 @@ Result<Refusal> ReadRefusal(const Json& json) {
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }
-  refusal.message = record::CleanText(std::move(refusal.message));
-  refusal.where = record::CleanText(std::move(refusal.where));
   return refusal;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/candidate.h"
 #include "app/session.h"
 #include "base/hash.h"
 #include "build/build.h"

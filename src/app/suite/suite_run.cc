@@ -11,7 +11,6 @@
 #include <stop_token>
 #include <system_error>
 
-#include "app/candidate.h"
 #include "app/session.h"
 #include "app/suite/suite_config.h"
 #include "app/suite/suite_list.h"
@@ -26,7 +25,6 @@
 #include "device/device.h"
 #include "judge/verdict.h"
 #include "os/folders.h"
-#include "os/temp_dir.h"
 #include "records/json.h"
 #include "report/eta.h"
 #include "report/suite/document.h"

@@ -154,10 +154,7 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
   records::Provenance now =
       assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
   judge::Basis basis;
-  if (const auto* image = std::get_if<build::Image>(&candidate.built)) basis.image_key = image->key;
-  if (const auto* program = std::get_if<assay::PythonProgram>(&candidate.built)) {
-    basis.image_key = program->source_hash;
-  }
+  basis.image_key = assay::ImageKeyOf(candidate);
   basis.ptx_hash = std::move(now.ptx_hash);
   basis.program_hash = std::move(now.program_hash);
   basis.shim_hash = std::move(now.shim_hash);

@@ -56,18 +56,15 @@ uint64_t BytesMoved(const plan::Copy& copy) { return copy.bytes; }
 uint64_t BytesMoved(const plan::Upload& upload) { return upload.bytes.size(); }
 uint64_t BytesMoved(const plan::Fill& fill) { return fill.count * fill.pattern.size() / 2; }
 uint64_t BytesMoved(const plan::CopyView& copy) {
-  uint64_t elements = 1;
-  for (int64_t size : copy.to.shape) elements *= static_cast<uint64_t>(size);
-  return elements * static_cast<uint64_t>(SizeOf(copy.to.dtype) + SizeOf(copy.from.dtype)) / 2;
+  const auto bytes = static_cast<uint64_t>(SizeOf(copy.to.dtype) + SizeOf(copy.from.dtype));
+  return plan::ElementsOf(copy.to) * bytes / 2;
 }
 
 /// Of the arguments and the results. The estimate of an operator is a copy of as many bytes.
 uint64_t BytesMoved(const plan::Operator& work) {
   uint64_t bytes = 0;
   plan::ForEachView(work, [&](const plan::View& view, bool /*is_written*/) {
-    uint64_t elements = 1;
-    for (int64_t size : view.shape) elements *= static_cast<uint64_t>(size);
-    bytes += elements * static_cast<uint64_t>(SizeOf(view.dtype)) / 2;
+    bytes += plan::ElementsOf(view) * static_cast<uint64_t>(SizeOf(view.dtype)) / 2;
   });
   return bytes;
 }

@@ -6,6 +6,9 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
 from recording import Node
 from refusal import Refusal
 from states import Bound
@@ -21,6 +24,7 @@ class Calls:
         self.recording = program.recording
         self.chance = random.Random(request["seed"])
         self.earlier: list[list[Any]] = []  # arguments of earlier calls
+        self.tensors = 0  # of the arguments so far
         self.converted: set[int] = set()  # arguments that filled a parameter of another type
 
     def record(self) -> dict[str, Any]:
@@ -68,21 +72,21 @@ class Calls:
             return self.chance.choice(self.earlier)
         given = self.request["arguments"]
         self.tensors = 0
-        values = [self.value(v, given[i]["kind"] == "state" and i, given[i]["kind"] == "input")
+        values = [self.value(v, i if given[i]["kind"] == "state" else None, given[i]["kind"] == "input")
                   for i, v in enumerate(self.request["args"])]
         self.earlier.append(values)
         return values
 
-    def value(self, given: Any, state: Any, is_input: bool) -> Any:
+    def value(self, given: Any, state: int | None, is_input: bool) -> Any:
         """An argument. The tensors are numbered in the order in which the engine gets them."""
         if given["kind"] == "tensor":
             number = self.tensors
             self.tensors += 1
-            if state is False:
+            if state is None:
                 return self.program.tensor(given, number, is_input)
             return self.state(given, number, state)
         if given["kind"] == "tuple":
-            return tuple(self.value(item, False, is_input) for item in given["items"])
+            return tuple(self.value(item, None, is_input) for item in given["items"])
         return None if given["kind"] == "none" else given["value"]
 
     def state(self, given: Any, number: int, argument: int) -> None:
@@ -113,13 +117,12 @@ class Calls:
         node.call = 0
 
     def outputs(self, result: Any) -> tuple[list[Any], bool]:
-        from program import is_plain_tensor
         is_tuple = isinstance(result, (tuple, list))
         outputs = list(result) if is_tuple else [result]
         for i, output in enumerate(outputs):
             if output is None:
                 continue
-            if not is_plain_tensor(output):
+            if type(output) not in (FakeTensor, torch.nn.Parameter):  # no subclass
                 raise Refusal("wrong_return", "forward returned %s instead of a tensor (output %d)" %
                               (type(output).__name__, i))
             if self.recording.storage_of(output).device == HOST:
@@ -172,6 +175,8 @@ class Calls:
         missing = {s.index for s in results + [s for n in nodes for s in n.reads] if self.is_kept(s)}
         chosen: list[Node] = []
         for node in reversed(self.recording.nodes):
+            if not missing:
+                break
             if node.call == self.recording.call or node.depends:
                 continue
             if not missing.intersection(s.index for s in node.writes):
@@ -242,5 +247,3 @@ def renumbered(value: Any, number: Any) -> Any:
     if isinstance(value, list):
         return [renumbered(item, number) for item in value]
     return value
-
-

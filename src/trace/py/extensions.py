@@ -10,13 +10,10 @@ import torch
 from memory_files import MemoryFiles
 from recording import Node, Recording, number
 from refusal import Refusal, unsupported
-from storages import CUDA, HOST
+from storages import CUDA, HOST, TYPES
 
 MOST_BYTES = 4 << 20  # of an extension's sources
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to cupel and returns its answer
-TYPES = {str(d).removeprefix("torch."): d for d in (
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-    torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)}
 
 
 def texts_of(sources: Any) -> list[str]:
@@ -118,9 +115,8 @@ class Extensions:
             raise self.recording.refuse(unsupported("the sources of extension %s are too large" % request["name"][:80]))
         answer = self.ask(dict(request, ask="build"))
         if "failed" in answer:
-            note = "extension %s does not compile: %s" % (request["name"][:80], answer["failed"]["message"][:300])
-            if note not in self.recording.notes:
-                self.recording.notes.append(note)
+            self.recording.note("extension %s does not compile: %s" % (request["name"][:80],
+                                                                       answer["failed"]["message"][:300]))
             raise BuildError(request["name"], answer["failed"])
         return Functions(self, answer["image"], request["name"], answer["functions"])
 
@@ -174,11 +170,8 @@ class Extensions:
         if output["argument"] is None and output["buffer"] not in made:
             with recording.paused():
                 base = torch.empty(max(output["bytes"], 0), dtype=torch.uint8, device="cpu")
-            storage = recording.storages.add(base, "extension", CUDA)
-            storage.call, storage.made = recording.call, "extension %d" % storage.index
+            storage = recording.storages.add(base, "extension %d" % len(recording.storages.all), CUDA)
+            storage.call = recording.call
             made[output["buffer"]] = base
         base = tensors[output["argument"]] if output["argument"] is not None else made[output["buffer"]]
-        with recording.paused():
-            whole = torch.empty(0, dtype=dtype, device="cpu").set_(
-                base.untyped_storage(), output["offset"] // dtype.itemsize, shape, strides)
-        return whole
+        return recording.on_memory(base, dtype, output["offset"] // dtype.itemsize, shape, strides)

@@ -14,17 +14,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from calls import Calls
 from devices import Devices
-from extensions import TYPES, Ask, BuildError, Extensions
+from extensions import Ask, BuildError, Extensions
 from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
 from standins import install
 from states import Bound, bind
-from storages import CUDA, digest
+from storages import CUDA, TYPES, digest
 
 
 class Program:
@@ -93,14 +92,14 @@ class Program:
             model = self.construct(cls, init)
             self.check()
             self.models[key] = bind(self.recording, model, request["arguments"], made, first)
-            self.recording.notes += [n for n in self.models[key].notes if n not in self.recording.notes]
+            for note in self.models[key].notes:
+                self.recording.note(note)
         return self.models[key]
 
     # ---- calls ----
 
     def record(self, request: dict[str, Any]) -> dict[str, Any]:
-        model = self.bound(request)
-        calls = Calls(self, model, request)
+        calls = Calls(self, self.bound(request), request)
         return dict(calls.record(), notes=self.recording.notes)
 
     def check(self) -> None:
@@ -112,8 +111,7 @@ class Program:
         dtype = TYPES[given["dtype"]]
         with self.recorded(), self.recording.paused():
             base = torch.empty(given["bytes"], dtype=torch.uint8, device="cpu")
-            tensor = torch.empty(0, dtype=dtype, device="cpu").set_(
-                base.untyped_storage(), given["offset"], given["shape"], given["strides"])
+            tensor = self.recording.on_memory(base, dtype, given["offset"], given["shape"], given["strides"])
         storage = self.recording.storages.add(tensor, "argument %d" % number, CUDA)
         storage.argument, storage.is_input, storage.call = number, is_input, self.recording.call
         if given.get("value") is not None and not tensor.dtype.is_complex:
@@ -127,11 +125,6 @@ def plain(entry: dict[str, Any]) -> Any:
     if "value" not in entry:
         raise unsupported("an argument of the task's constructor is neither a number nor a text")
     return entry["value"]
-
-
-def is_plain_tensor(value: Any) -> bool:
-    """Whether a result is a tensor without data of PyTorch's own class."""
-    return isinstance(value, torch.Tensor) and type(value) in (FakeTensor, torch.nn.Parameter)
 
 
 def line_in_kernel(error: Any, file: str) -> int | None:
@@ -167,5 +160,3 @@ def explain(error: BaseException, file: str) -> dict[str, Any]:
     missing = isinstance(error, ImportError) and not isinstance(error, AttributeError)
     return {"code": "unsupported_api" if missing else "host_exception", "message": message,
             "where": "%s:%d" % (file, line) if line else "", "unsupported": missing}
-
-

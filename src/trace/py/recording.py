@@ -86,6 +86,16 @@ class Recording(TorchDispatchMode):
             self.refusal = refusal
         return self.refusal
 
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def on_memory(self, memory: torch.Tensor, dtype: torch.dtype, offset: int, shape: list[int],
+                  strides: list[int]) -> torch.Tensor:
+        """A tensor without data on the storage of `memory`. `offset`: in elements."""
+        with self.paused():
+            return torch.empty(0, dtype=dtype, device="cpu").set_(memory.untyped_storage(), offset, shape, strides)
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         self.is_paused += 1

@@ -16,9 +16,9 @@ def unsupported(message: str, code: str = "unsupported_api") -> Refusal:
     return Refusal(code, message, unsupported=True)
 
 
-def line_of(file: str, frame: object = None) -> int | None:
+def line_of(file: str) -> int | None:
     """The line of the program `file` that is being executed; None outside it."""
-    frame = frame or sys._getframe(1)
+    frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == file:
             return frame.f_lineno

@@ -56,9 +56,7 @@ class Event:
 
     def elapsed_time(self, _other: Event) -> float:
         """A program that chooses by time takes what it measures last."""
-        note = "the program chooses by measured time; what it measured last was recorded as the fastest"
-        if note not in self.recording.notes:
-            self.recording.notes.append(note)
+        self.recording.note("the program chooses by measured time; what it measured last was recorded as the fastest")
         Event.measured += 1
         return 1.0 / Event.measured
 
@@ -183,7 +181,9 @@ def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
         "get_arch_list": lambda: ["sm_%d%d" % (device["major"], device["minor"])],
         "Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph, "graph": captured,
         "graph_pool_handle": lambda: (0, 0), "_is_in_bad_fork": lambda: False,
-        "make_graphed_callables": same, "amp": torch.cuda.amp, "nvtx": torch.cuda.nvtx, "Device": torch.device}
+        "make_graphed_callables": same, "amp": torch.cuda.amp, "Device": torch.device,
+        "nvtx": types.SimpleNamespace(range_push=lambda *_a: None, range_pop=lambda: None, range=entered,
+                                      mark=lambda _m: None)}
     module = Module("torch.cuda")
     module.__dict__.update(values)
     module.__path__ = list(torch.cuda.__path__)
@@ -193,11 +193,7 @@ def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
 def install(recording: Recording, extensions: Extensions, device: dict[str, Any]) -> None:
     """Replaces them in this process."""
     torch.cuda = sys.modules["torch.cuda"] = cuda_module(recording, device)
-    nvtx = types.SimpleNamespace(range_push=lambda *_a: None, range_pop=lambda: None, range=entered, mark=lambda _m: None)
-    torch.cuda.nvtx = nvtx
-    torch.compile = torch.jit.script = same
-    torch.jit.trace = same
-    torch.compiler.disable = same
+    torch.compile = torch.jit.script = torch.jit.trace = torch.compiler.disable = same
     torch.library.custom_op = torch.library.triton_op = inlined
     torch.library.wrap_triton = same
     torch.version.cuda = torch.version.cuda or "13.0"
@@ -210,5 +206,3 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
         recording.random = digest("seed", int(value))
         return torch.default_generator
     torch.manual_seed = torch.random.manual_seed = manual_seed
-
-

@@ -15,6 +15,8 @@ DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
     torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)}
 
+TYPES = {name: dtype for dtype, name in DTYPES.items()}
+
 
 def digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]

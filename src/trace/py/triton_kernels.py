@@ -203,10 +203,8 @@ class Kernels:
         except (OutOfResources, AssemblerError, CompileTimeAssertionFailure):
             return [float("inf")] * 3
         self.chosen = tuner.nargs
-        note = "of the %d configurations of %s, the first that fits was recorded: %s" % (
-            len(tuner.configs), tuner.base_fn.__name__, config)
-        if note not in self.recording.notes:
-            self.recording.notes.append(note)
+        self.recording.note("of the %d configurations of %s, the first that fits was recorded: %s" % (
+            len(tuner.configs), tuner.base_fn.__name__, config))
         return [0.0, 0.0, 0.0]
 
     # ---- launching ----
