@@ -132,6 +132,14 @@ Result<Reply> Extensions::Call(const Json& question) {
       {"call", recorded->second}, {"outputs", std::move(outputs)}, {"tuple", plan.returns_tuple}});
 }
 
+Result<std::variant<std::monostate, Refusal>> Extensions::Recheck() {
+  for (auto& [image, known] : known_) {
+    TRY_ASSIGN(auto checked, known.recorder.Recheck());
+    if (std::holds_alternative<Refusal>(checked)) return checked;
+  }
+  return std::variant<std::monostate, Refusal>();
+}
+
 Result<Reply> Extensions::Assemble(const Json& question) {
   const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);

@@ -39,6 +39,9 @@ class Extensions {
   /// multiplications and additions may be. The reply has "image", and "registers", "spills" and
   /// "threads" as ptxas and the kernel say.
   Result<Reply> Assemble(const Json& question);
+  /// Recorder::Recheck for all extensions. Calls are recorded once, so without this a function
+  /// whose work depends on other calls would not be noticed.
+  Result<std::variant<std::monostate, record::Refusal>> Recheck();
 
   const std::vector<Part>& parts() const { return parts_; }
   const build::Images& images() const { return images_; }

@@ -315,8 +315,9 @@ Result<Checked> Tracer::Recheck() {
   TRY_ASSIGN(Checked checked,
              check(seen[impl_->random.Below(seen.size())],
                    "another process requests different work with the same arguments"));
+  if (std::holds_alternative<Refusal>(checked)) return checked;
   impl_->seen = std::move(seen);
-  return checked;
+  return impl_->extensions.Recheck();
 }
 
 const os::SandboxReport& Tracer::sandbox() const { return impl_->sandbox; }
