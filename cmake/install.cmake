@@ -4,8 +4,11 @@
 # CUPEL_PREBUILT names a program that is built already; then nothing is compiled.
 if(CUPEL_PREBUILT)
   install(PROGRAMS ${CUPEL_PREBUILT} DESTINATION cupel/bin COMPONENT cupel)
+  cmake_path(REPLACE_FILENAME CUPEL_PREBUILT libcupel_gpu_worker.so OUTPUT_VARIABLE worker)
+  install(PROGRAMS ${worker} DESTINATION cupel/bin COMPONENT cupel)
 else()
   install(TARGETS cupel RUNTIME DESTINATION cupel/bin COMPONENT cupel)
+  install(TARGETS cupel_gpu_worker LIBRARY DESTINATION cupel/bin COMPONENT cupel)
 endif()
 # tests: the kernels that `cupel selftest` judges.
 install(DIRECTORY shim tasks share DESTINATION cupel/share/cupel COMPONENT cupel

@@ -15,6 +15,7 @@
 #include "gpu/gpu_lock.h"
 #include "oracle/installed.h"
 #include "oracle/operators.h"
+#include "oracle/python.h"
 #include "os/folders.h"
 #include "task/reduced.h"
 #include "trace/python_pool.h"
@@ -54,6 +55,26 @@ Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
   return std::make_shared<trace::PythonPool>(std::move(options));
 }
 
+/// EngineOptions::torch_worker. The library is next to the program.
+Result<std::vector<std::string>> TorchWorker(const std::string& wanted,
+                                             const std::stop_token& stop) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  TRY_ASSIGN(const oracle::Python python,
+             oracle::FindPython(wanted, cache / "cases" / "python.json", stop));
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path library = program.parent_path() / "libcupel_gpu_worker.so";
+  if (!fs::exists(library, error)) {
+    return Fail(
+        ErrorCode::kEnvironment,
+        fmt::format("there is no {}, which PyTorch's operators on a GPU need", library.string()),
+        "install cupel with it, or use --device emu");
+  }
+  const fs::path script = data / "src" / "oracle" / "py" / "gpu_worker.py";
+  return std::vector<std::string>{python.program, script.string(), library.string()};
+}
+
 Result<std::unique_ptr<engine::Engine>> MakeEngine(
     const Common& common, bool will_time, std::shared_ptr<plan::OperatorRunner> operators) {
   if (OnEmulator(common)) {
@@ -65,6 +86,9 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
   TRY_ASSIGN(options.locks, LocksFolder());
   options.will_time = will_time;
   options.stop = common.stop;
+  options.torch_worker = [python = common.python, stop = common.stop] {
+    return TorchWorker(python, stop);
+  };
   return gpu::MakeGpuEngine(options);
 }
 

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "plan/operators.h"
 #include "stats/robust.h"
 
 namespace cupel::assay {
@@ -33,7 +34,8 @@ using engine::TimingMode;
 using Arguments = std::vector<std::span<const std::byte>>;
 
 constexpr uint64_t kMostCaseBytes = uint64_t{8} << 30;  // held at once
-constexpr int kReplaysToFindFault = 6;                  // replays that search for a faulty kernel
+constexpr int kReplaysOfOperators = 11;
+constexpr int kReplaysToFindFault = 6;  // replays that search for a faulty kernel
 
 /// A kernel loaded and recorded: one plan for all sets of inputs, or one for each.
 struct Prepared {
@@ -233,6 +235,7 @@ class SettingBench {
     if (measured.samples.size() != samplers.size()) {
       return Fail(ErrorCode::kInternal, "the GPU timer returned neither times nor a reason");
     }
+    TRY_ASSIGN(const auto of_operators, TimeOperators(mine, measured.overhead_us));
     TRY_ASSIGN(const auto findings, Finish(*timer));
     if (!findings.empty()) {
       timer.reset();
@@ -240,6 +243,7 @@ class SettingBench {
       return true;
     }
     for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(measured.samples[i]));
+    for (size_t i = 0; i < mine.size(); ++i) TimingOf(i).operators_us = of_operators[i];
     timer.reset();  // measuring energy needs a timer of its own
     TRY(MeasureEnergy());
     return VerifyAll(mine);
@@ -251,6 +255,20 @@ class SettingBench {
     return Measure(
         samplers, [&] { return timer.MeasureOverhead(); }, times_.sets, options_.measure,
         [&](int rounds) { Show(fmt::format("timing, round {}", rounds)); }, parts_.stop);
+  }
+
+  /// By kernel; nullopt for kernels without operators.
+  Result<std::vector<std::optional<double>>> TimeOperators(
+      std::span<const std::unique_ptr<KernelSampler>> samplers, double overhead_us) {
+    Stopwatch watch(times_.stages.replays);
+    std::vector<std::optional<double>> medians(samplers.size());
+    for (size_t i = 0; i < samplers.size(); ++i) {
+      if (!plan::HasOperators(kernels_[i]->plans.front())) continue;
+      TRY_ASSIGN(const std::vector<double> us,
+                 samplers[i]->Take(TimingMode::kOperators, 0, kReplaysOfOperators));
+      if (!us.empty()) medians[i] = std::max(0.0, stats::Median(us) - overhead_us);
+    }
+    return medians;
   }
 
   Result<std::vector<records::Finding>> Finish(engine::Timer& timer) {

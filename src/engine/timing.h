@@ -20,7 +20,8 @@ enum class TimingMode {
   kCold,  // the L2 contains nothing of the plan; workspaces and outputs are poisoned, variables
           // reset
   kWarm,  // directly after another replay on the same buffers
-  kHost,  // wall time of launching one by one and waiting, as C++ code would do
+  kOperators,  // PyTorch's operators alone, after a warm replay of everything
+  kHost,       // wall time of launching one by one and waiting, as C++ code would do
 };
 
 /// One of the programs that are timed on the same inputs. Borrows everything.

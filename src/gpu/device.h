@@ -16,6 +16,7 @@ namespace cupel::gpu {
 
 class Blas;
 class HostBlock;
+class Operators;
 
 class Device {
  public:
@@ -37,6 +38,9 @@ class Device {
   Result<std::span<std::byte>> Staging() const;
   /// Null if blas() has not been called.
   const Blas* opened_blas() const { return blas_.get(); }
+  /// PyTorch in this process. Null in a process without it.
+  Operators* operators() const { return operators_; }
+  void set_operators(Operators* operators) { operators_ = operators; }
   /// "9.0".
   std::string Capability() const;
   /// "sm_90": the target for which PTX is compiled.
@@ -53,6 +57,7 @@ class Device {
   CuDevice device_ = 0;
   CuStream stream_ = nullptr;
   std::string name_;
+  Operators* operators_ = nullptr;
   mutable std::unique_ptr<Blas> blas_;
   mutable std::unique_ptr<HostBlock> staging_;
 };

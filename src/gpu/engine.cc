@@ -82,8 +82,8 @@ class GpuEngine : public engine::Engine {
 
 Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& options) {
   constexpr const char* kWorker = "the GPU worker";
-  auto checker = std::make_shared<WorkerProcess>(options);
-  auto timer = std::make_shared<WorkerProcess>(options);
+  auto checker = std::make_shared<WorkerProcess>(options, "check");
+  auto timer = std::make_shared<WorkerProcess>(options, "time");
   TRY(checker->Begin());
   if (options.will_time) TRY(timer->Begin());
   TRY(checker->Ensure());

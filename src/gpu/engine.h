@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -21,6 +24,10 @@ struct EngineOptions {
   /// context and for copies.
   std::chrono::seconds request_timeout{60};
   std::stop_token stop;  // all waits then end with kCancelled
+  /// The command that starts a worker with PyTorch, without the last two arguments: "check" or
+  /// "time", and the GPU's number. Called at the first plan that has operators of PyTorch. If
+  /// empty, such plans are kUnsupported.
+  std::function<Result<std::vector<std::string>>()> torch_worker = {};
 };
 
 /// Starts the worker and reads the GPU's description from it. kEnvironment or kNotFound if there is

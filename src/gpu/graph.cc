@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/operators.h"
+
 namespace cupel::gpu {
 namespace {
 
@@ -37,21 +39,26 @@ Status SetTips(const Device& device, Nodes nodes) {
       "capturing a graph");
 }
 
+/// Whether each node waits for the one before it. PyTorch's operators use the same memory one after
+/// the other, so they make a plan serial.
 bool IsSerial(const plan::Plan& plan) {
-  for (size_t i = 1; i < plan.nodes.size(); ++i) {
+  if (plan::HasOperators(plan)) return true;
+  for (size_t i = static_cast<size_t>(plan.prepared) + 1; i < plan.nodes.size(); ++i) {
     const std::vector<int>& after = plan.nodes[i].after;
     if (std::find(after.begin(), after.end(), static_cast<int>(i) - 1) == after.end()) return false;
   }
   return true;
 }
 
-/// Enqueues the nodes so that each waits only for the nodes that the plan names.
+/// Enqueues the nodes after the prepared ones, so that each waits only for the nodes that the plan
+/// names.
 Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, Refusal* refusal) {
   const bool serial = IsSerial(plan);
   TRY_ASSIGN(const Nodes start, Tips(device));
   std::vector<Nodes> ends(plan.nodes.size());
   std::vector<bool> followed(plan.nodes.size(), false);
-  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+  const auto first = static_cast<size_t>(plan.prepared);
+  for (size_t i = first; i < plan.nodes.size(); ++i) {
     if (!serial) {
       Nodes before;
       for (const int index : plan.nodes[i].after) {
@@ -69,7 +76,7 @@ Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, 
   }
   if (serial) return {};
   Nodes last;
-  for (size_t i = 0; i < ends.size(); ++i) {
+  for (size_t i = first; i < ends.size(); ++i) {
     if (!followed[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
   }
   return SetTips(device, last.empty() ? start : last);

@@ -11,10 +11,10 @@ namespace cupel::gpu {
 
 class TimedGraph {
  public:
-  /// Captures `before` (may be empty), an event, the plan's nodes in the order of their
-  /// dependencies, an event. If the plan cannot be captured, `refusal` has the reason and the graph
-  /// is empty. All kernels must have run once, because a capture cannot load code. Borrows its
-  /// arguments.
+  /// Captures `before` (may be empty), an event, the plan's nodes after the prepared ones in the
+  /// order of their dependencies, an event. If the plan cannot be captured, `refusal` has the
+  /// reason and the graph is empty. All kernels must have run once, because a capture cannot load
+  /// code. Borrows its arguments.
   static Result<TimedGraph> Capture(const Device& device, const plan::Plan& plan, Replay& replay,
                                     const std::function<Status()>& before, Refusal* refusal);
   /// The same for the work that `between` enqueues.

@@ -13,6 +13,7 @@
 #include "gpu/surroundings.h"
 #include "gpu/timing_protocol.h"
 #include "plan/codec.h"
+#include "plan/operators.h"
 #include "ptx/parser.h"
 #include "records/json.h"
 
@@ -52,6 +53,12 @@ class RemoteTimer : public engine::Timer {
   Status Make(std::span<const engine::Entrant> entrants,
               std::span<const std::vector<std::span<const std::byte>>> sets) {
     TRY(lock_->Acquire(GpuLock::Use::kAlone));
+    for (const engine::Entrant& entrant : entrants) {
+      if (std::any_of(entrant.plans.begin(), entrant.plans.end(),
+                      [](const plan::Plan* plan) { return plan::HasOperators(*plan); })) {
+        TRY(worker_->NeedTorch());
+      }
+    }
     TRY(worker_->Ensure());
     Json request{{"timer", Json::array()}, {"sets", Json::array()}};
     for (const engine::Entrant& entrant : entrants) {
@@ -210,8 +217,9 @@ Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
                                               const engine::RunOptions& options,
                                               const Json& start) {
   TRY_ASSIGN(const GpuHold hold, GpuHold::Shared(*lock_));
-  TRY(Load());
   WorkerProcess& worker = checked_.worker();
+  if (plan::HasOperators(plan)) TRY(worker.NeedTorch());
+  TRY(Load());
   uint64_t end = 0;
   TRY_ASSIGN(Json places, worker.Write(arguments, &end));
   const Json request{{"execute", checked_.id()}, {"plan", plan::ToJson(plan)},

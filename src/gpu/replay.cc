@@ -13,6 +13,7 @@
 #include "base/demangle.h"
 #include "gpu/blas.h"
 #include "gpu/copy_kernel.h"
+#include "gpu/operators.h"
 #include "gpu/tensor_map.h"
 #include "plan/tensor_map_json.h"
 
@@ -73,8 +74,18 @@ Result<Refusal> Replay::Enqueue(const plan::Node& node) {
   return std::visit([&](const auto& work) { return Run(work); }, node.work);
 }
 
-Result<Refusal> Replay::Enqueue(const plan::Plan& plan) {
-  for (const plan::Node& node : plan.nodes) {
+Result<Refusal> Replay::Enqueue(const plan::Plan& plan) { return Enqueue(std::span(plan.nodes)); }
+
+Result<Refusal> Replay::EnqueuePrepared(const plan::Plan& plan) {
+  return Enqueue(std::span(plan.nodes).first(static_cast<size_t>(plan.prepared)));
+}
+
+Result<Refusal> Replay::EnqueueCall(const plan::Plan& plan) {
+  return Enqueue(std::span(plan.nodes).subspan(static_cast<size_t>(plan.prepared)));
+}
+
+Result<Refusal> Replay::Enqueue(std::span<const plan::Node> nodes) {
+  for (const plan::Node& node : nodes) {
     TRY_ASSIGN(Refusal refusal, Enqueue(node));
     if (!refusal.ok()) return refusal;
   }
@@ -304,10 +315,23 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
 }
 
 Result<Refusal> Replay::Run(const plan::Operator& work) {
+  Operators* operators = device_.operators();
+  if (operators == nullptr) {
+    return Fail(ErrorCode::kInternal, "a worker without PyTorch got a plan with its operators");
+  }
   Refusal refusal;
-  refusal.unsupported = fmt::format(
-      "PyTorch's operator {} in host code, on a GPU; the emulator executes it", work.name);
-  return refusal;
+  plan::ForEachView(work, [&](const plan::View& view, bool /*is_written*/) {
+    if (!refusal.ok()) return;
+    if (const auto bytes = SpanOf(view)) {
+      refusal = Outside(view.address, *bytes, "An operator of PyTorch");
+    } else {
+      refusal.unsupported = "an operator on a view with negative strides";
+    }
+  });
+  if (!refusal.ok()) return refusal;
+  TRY_ASSIGN(const std::string problem, operators->Enqueue(work, memory_));
+  if (problem.empty()) return refusal;
+  return Refuse("operator_failed", fmt::format("PyTorch's {}: {}", work.name, problem));
 }
 
 Result<GemmAddresses> Replay::AddressesOf(const plan::Gemm& gemm) {

@@ -42,8 +42,12 @@ class Replay {
   Result<Refusal> Enqueue(const plan::Node& node);
   /// Enqueues all nodes in order, up to the first that is refused.
   Result<Refusal> Enqueue(const plan::Plan& plan);
+  /// The same for a part: the prepared nodes, or those of every call.
+  Result<Refusal> EnqueuePrepared(const plan::Plan& plan);
+  Result<Refusal> EnqueueCall(const plan::Plan& plan);
 
  private:
+  Result<Refusal> Enqueue(std::span<const plan::Node> nodes);
   Result<Refusal> Run(const plan::Launch& launch);
   Result<Refusal> Run(const plan::Copy& copy);
   Result<Refusal> Run(const plan::Upload& upload);

@@ -11,6 +11,7 @@
 
 #include "gpu/faults.h"
 #include "gpu/guard.h"
+#include "gpu/operators.h"
 #include "gpu/outputs.h"
 
 namespace cupel::gpu {
@@ -45,7 +46,7 @@ struct Bound {
   const plan::Plan& plan;
   PlanMemory memory;
   Replay replay;
-  std::optional<TimedGraph> cold, warm;
+  std::optional<TimedGraph> cold, warm, operators;
 };
 
 struct Runner {
@@ -121,6 +122,9 @@ class LocalTimer : public engine::Timer {
         break;
       case TimingMode::kWarm:
         TRY(TakeWarm(runner, bound, request.count, &taken));
+        break;
+      case TimingMode::kOperators:
+        TRY(TakeOperators(runner, bound, request.count, &taken));
         break;
       case TimingMode::kHost:
         TRY(TakeHost(runner, bound, request.count, &taken));
@@ -252,6 +256,7 @@ class LocalTimer : public engine::Timer {
     }
     TRY(clock_.Scrub());
     if (const Blas* blas = device_.opened_blas()) TRY(blas->workspace().Fill(0));
+    if (Operators* operators = device_.operators()) TRY(operators->Clear());
     DropKeptLines();
     return {};
   }
@@ -264,6 +269,14 @@ class LocalTimer : public engine::Timer {
     TRY_ASSIGN(Refusal refusal, bound.replay.Enqueue(bound.plan));
     refusal.MoveTo(taken);
     return {};
+  }
+
+  /// What the program's construction did, which is no part of a call. It was enqueued before, so
+  /// the driver does not refuse it.
+  static Status EnqueuePrepared(Bound& bound) {
+    TRY_ASSIGN(const Refusal refusal, bound.replay.EnqueuePrepared(bound.plan));
+    if (refusal.ok()) return {};
+    return Fail(ErrorCode::kInternal, "the prepared work cannot be repeated");
   }
 
   Status Await(Taken* taken, bool spin = false) {
@@ -281,13 +294,19 @@ class LocalTimer : public engine::Timer {
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
     // Poison the outputs of the last replay. Otherwise a kernel could find its work already done.
-    TRY_ASSIGN(TimedGraph warm, TimedGraph::Capture(
-                                    device_, bound.plan, bound.replay,
-                                    [&] { return bound.memory.Poison(1); }, &refusal));
+    const auto before_warm = [&]() -> Status {
+      TRY(bound.memory.Poison(1));
+      return EnqueuePrepared(bound);
+    };
+    const auto before_cold = [&]() -> Status {
+      TRY(EnqueuePrepared(bound));
+      return clock_.Flush();
+    };
+    TRY_ASSIGN(TimedGraph warm,
+               TimedGraph::Capture(device_, bound.plan, bound.replay, before_warm, &refusal));
     if (refusal.ok()) {
       TRY_ASSIGN(TimedGraph cold,
-                 TimedGraph::Capture(
-                     device_, bound.plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
+                 TimedGraph::Capture(device_, bound.plan, bound.replay, before_cold, &refusal));
       bound.cold.emplace(std::move(cold));
     }
     if (!refusal.ok()) {
@@ -296,6 +315,38 @@ class LocalTimer : public engine::Timer {
     }
     bound.warm.emplace(std::move(warm));
     return true;
+  }
+
+  /// The operators alone compute with what a whole call has left in memory: poison would be no
+  /// valid index.
+  Status TakeOperators(const Runner& runner, Bound& bound, int count, Taken* taken) {
+    TRY(CaptureOperators(bound));
+    TRY(Reset(runner, 0));
+    for (int i = 0; i < count; ++i) {
+      TRY(bound.warm->Launch());
+      TRY(Await(taken));
+      if (taken->findings.empty()) TRY(TakeOne(*bound.operators, taken));
+      if (!taken->findings.empty()) return {};
+    }
+    return {};
+  }
+
+  static Status EnqueueOperators(Bound& bound) {
+    for (size_t i = static_cast<size_t>(bound.plan.prepared); i < bound.plan.nodes.size(); ++i) {
+      const plan::Node& node = bound.plan.nodes[i];
+      if (!std::holds_alternative<plan::Operator>(node.work)) continue;
+      TRY_ASSIGN(const Refusal refusal, bound.replay.Enqueue(node));
+      if (!refusal.ok()) return Fail(ErrorCode::kInternal, "an operator cannot be repeated");
+    }
+    return {};
+  }
+
+  Status CaptureOperators(Bound& bound) {
+    if (bound.operators) return {};
+    TRY_ASSIGN(TimedGraph graph,
+               TimedGraph::Capture(device_, nullptr, [&] { return EnqueueOperators(bound); }));
+    bound.operators.emplace(std::move(graph));
+    return {};
   }
 
   Status TakeCold(const Runner& runner, const Bound& bound, int count, Taken* taken) {
@@ -328,10 +379,12 @@ class LocalTimer : public engine::Timer {
 
   Status TakeHost(const Runner& runner, Bound& bound, int count, Taken* taken) {
     TRY(Reset(runner, 0));
+    TRY(EnqueuePrepared(bound));
     TRY(Await(taken));
     for (int i = -1; i < count && taken->findings.empty(); ++i) {
       const auto start = SteadyClock::now();
-      TRY(Enqueue(bound, taken));
+      TRY_ASSIGN(Refusal refusal, bound.replay.EnqueueCall(bound.plan));
+      refusal.MoveTo(taken);
       TRY(Await(taken, true));
       if (i >= 0) taken->us.push_back(MicrosecondsSince(start));
     }

@@ -15,6 +15,7 @@ constexpr int64_t kMostArguments = 1 << 20;
 constexpr std::pair<engine::TimingMode, const char*> kModes[] = {
     {engine::TimingMode::kCold, "cold"},
     {engine::TimingMode::kWarm, "warm"},
+    {engine::TimingMode::kOperators, "operators"},
     {engine::TimingMode::kHost, "host"},
 };
 

@@ -15,6 +15,7 @@
 #include "gpu/ceilings.h"
 #include "gpu/clock.h"
 #include "gpu/nvml.h"
+#include "gpu/operators.h"
 #include "gpu/page_lock.h"
 #include "gpu/program.h"
 #include "gpu/protocol.h"
@@ -92,6 +93,7 @@ class Worker {
     options.seed = request.at("seed").get<uint64_t>();
     TRY(Prepare(request, *program->second));
     TRY_ASSIGN(const engine::Run run, program->second->Execute(plan, arguments, options));
+    if (Operators* operators = device_->operators()) operators->Trim();
     TRY_ASSIGN(Json json, RunToJson(run, static_cast<uint64_t>(results), memory_));
     return Json{{"run", std::move(json)}};
   }
@@ -135,6 +137,7 @@ class Worker {
   Result<Json> MakeTimer(const Json& request) {
     timer_.reset();
     timed_plans_.clear();
+    if (Operators* operators = device_->operators()) operators->Trim();
     TRY_ASSIGN(const Json* entrants, JsonArray(request, "timer", "request"));
     std::vector<TimerEntrant> timed;
     for (const Json& entrant : *entrants) {
@@ -239,12 +242,21 @@ Result<std::unique_ptr<Device>> OpenGpu(int ordinal, Json* hello) {
 }  // namespace
 
 int WorkerMain(int argc, char** argv) {
-  const int ordinal = argc > 2 ? ParseNumber<int>(argv[2]).value_or(0) : 0;
+  return RunWorker(argc > 2 ? ParseNumber<int>(argv[2]).value_or(0) : 0, nullptr);
+}
+
+void ReportNoWorker(const Error& error) { (void)Send({{"error", ErrorToJson(error)}}); }
+
+int RunWorker(int ordinal, Operators* operators) {
   Json hello;
   auto device = OpenGpu(ordinal, &hello);
   if (!device) {
-    (void)Send({{"error", ErrorToJson(device.error())}});
+    ReportNoWorker(device.error());
     return 1;
+  }
+  if (operators != nullptr) {
+    operators->Open(**device);
+    (*device)->set_operators(operators);
   }
   if (!Send(hello)) return 1;
   Worker worker(std::move(*device), SharedMemory(kMemoryFd));

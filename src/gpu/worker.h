@@ -5,12 +5,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/result.h"
+
 namespace cupel::gpu {
+
+class Operators;
 
 inline constexpr const char* kWorkerCommand = "gpu-worker";
 inline constexpr int kMemoryFd = 4;
 
 /// argv[2] is the GPU's number.
 int WorkerMain(int argc, char** argv);
+
+/// The same for GPU `ordinal` in a process with PyTorch (worker_library.h); null without it. Does
+/// not return if the worker could start.
+int RunWorker(int ordinal, Operators* operators);
+/// Says in the worker's place why it cannot start.
+void ReportNoWorker(const Error& error);
 
 }  // namespace cupel::gpu

@@ -58,7 +58,13 @@ Status WorkerProcess::Begin() {
   TRY_ASSIGN(SharedMemory memory, SharedMemory::Create());
   memory_.emplace(std::move(memory));
   os::SpawnOptions spawn;
-  spawn.argv = {options_.program.string(), kWorkerCommand, std::to_string(options_.ordinal)};
+  spawn.argv = torch_worker_;
+  if (torch_worker_.empty()) {
+    spawn.argv = {options_.program.string(), kWorkerCommand};
+  } else {
+    spawn.argv.push_back(purpose_);
+  }
+  spawn.argv.push_back(std::to_string(options_.ordinal));
   spawn.env = Environment();
   spawn.extra_fds = {theirs.get(), memory_->fd()};
   spawn.stop = options_.stop;
@@ -66,6 +72,17 @@ Status WorkerProcess::Begin() {
   process_.emplace(std::move(process));
   ++generation_;
   ready_ = false;
+  return {};
+}
+
+Status WorkerProcess::NeedTorch() {
+  if (!torch_worker_.empty()) return {};
+  if (!options_.torch_worker) {
+    return Fail(ErrorCode::kUnsupported, "unsupported: operators of PyTorch on this GPU",
+                "use --device emu");
+  }
+  TRY_ASSIGN(torch_worker_, options_.torch_worker());
+  End();
   return {};
 }
 

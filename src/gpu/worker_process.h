@@ -20,7 +20,12 @@ namespace cupel::gpu {
 /// Started on demand. Not thread-safe.
 class WorkerProcess {
  public:
-  explicit WorkerProcess(EngineOptions options) : options_(std::move(options)) {}
+  /// `purpose`: "check" or "time" (EngineOptions::torch_worker).
+  WorkerProcess(EngineOptions options, std::string purpose)
+      : options_(std::move(options)), purpose_(std::move(purpose)) {}
+
+  /// Workers must have PyTorch from now on. Ends one that has not.
+  Status NeedTorch();
 
   /// Starts a worker if there is none. Does not wait until it is ready.
   Status Begin();
@@ -46,6 +51,8 @@ class WorkerProcess {
   Result<Json> Read(std::chrono::steady_clock::time_point deadline);
 
   EngineOptions options_;
+  std::string purpose_;
+  std::vector<std::string> torch_worker_;  // the command; empty: workers without PyTorch
   std::optional<os::Process> process_;
   os::Fd channel_;
   std::optional<SharedMemory> memory_;

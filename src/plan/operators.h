@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -14,6 +16,11 @@
 #include "plan/plan.h"
 
 namespace cupel::plan {
+
+inline bool HasOperators(const Plan& plan) {
+  return std::any_of(plan.nodes.begin(), plan.nodes.end(),
+                     [](const Node& node) { return std::holds_alternative<Operator>(node.work); });
+}
 
 /// Thread-safe.
 class OperatorRunner {

@@ -34,10 +34,11 @@ struct Timing {
   stats::Interval median;             // of cold samples, 95 %
   double spread = 0;                  // their scaled median absolute deviation
   double warm_us = 0;
-  std::optional<double> host_us;    // nullopt if a plain call could not be timed
-  std::optional<EnergyUse> energy;  // mean over the rounds
-  std::vector<double> joules;       // per call, in each round; ABBA order; not in the record
-  int verified = 0, visible = 0;    // timed replays checked; those whose secret was visible
+  std::optional<double> operators_us;  // the part of warm_us that PyTorch's operators take
+  std::optional<double> host_us;       // nullopt if a plain call could not be timed
+  std::optional<EnergyUse> energy;     // mean over the rounds
+  std::vector<double> joules;          // per call, in each round; ABBA order; not in the record
+  int verified = 0, visible = 0;       // timed replays checked; those whose secret was visible
   double bytes_a_second = 0, flops = 0;
   double roofline = 0;  // the fastest possible time on the GPU divided by this time
   std::string how;      // of baselines: "graph" or "stream"

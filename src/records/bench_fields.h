@@ -98,6 +98,8 @@ struct Fields<Timing> {
     visit.If(timed, "samples_us", timing.samples.cold,
              "sample i of all timings was taken side by side");
     visit.If(timed, "warm_us", timing.warm_us, "median on warm caches");
+    visit.If(timed && timing.operators_us.has_value(), "operators_us", timing.operators_us,
+             "of kernels: the same for the operators of PyTorch in the plan alone");
     visit.If(timed, "host_us", timing.host_us,
              "wall time of a plain call; null: it could not be timed");
     visit.If(timed, "bytes_per_second", timing.bytes_a_second, "that the task requires");

@@ -29,8 +29,13 @@ WITHOUT_DROPOUT = {"dropout": {"train": False}, "dropout_": {"train": False}, "f
                    "alpha_dropout": {"train": False}, "scaled_dot_product_attention": {"dropout_p": 0.0},
                    "lstm": {"dropout": 0.0}, "gru": {"dropout": 0.0}, "rnn_tanh": {"dropout": 0.0},
                    "rnn_relu": {"dropout": 0.0}}
+# These update running statistics, which their schemas do not say: always, or if the named argument is true.
+UPDATES_STATISTICS = {"batch_norm": "training", "native_batch_norm": "training", "instance_norm": "use_input_stats",
+                      "batch_norm_update_stats": None, "batch_norm_gather_stats": None,
+                      "batch_norm_gather_stats_with_counts": None}
 KINDS = frozenset(("Tensor", "int", "SymInt", "float", "bool", "str", "number", "ScalarType", "Layout",
                    "MemoryFormat", "Device", "complex"))
+CPU = torch.device("cpu")
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 
 
@@ -92,6 +97,20 @@ def check_dropout(schema: Any, arguments: list[Any]) -> None:
             raise Refused("%s with dropout is random" % schema.name)
 
 
+def without_statistics(schema: Any, arguments: list[Any]) -> list[Any]:
+    """An operator that would update running statistics gets other memory for them. Its results do not depend on what is
+    in them, and a plan has no writes that a schema does not declare."""
+    name = schema.name.removeprefix("aten::")
+    if name not in UPDATES_STATISTICS:
+        return arguments
+    flag = UPDATES_STATISTICS[name]
+    given = {argument.name: value for argument, value in zip(schema.arguments, arguments, strict=True)}
+    if flag is not None and not given[flag]:
+        return arguments
+    return [torch.empty_like(value) if argument.name in ("running_mean", "running_var") and value is not None else value
+            for argument, value in zip(schema.arguments, arguments, strict=True)]
+
+
 @functools.lru_cache(maxsize=1)
 def schemas() -> list[str]:
     """The texts of all allowed schemas."""
@@ -107,15 +126,15 @@ def schemas() -> list[str]:
     return sorted(allowed)
 
 
-def value_for(argument: Any, value: Any, in_float64: bool = False) -> Any:
-    """What is passed for `argument`: numbers become dtypes, layouts and formats; every device is the CPU."""
+def value_for(argument: Any, value: Any, in_float64: bool = False, device: torch.device = CPU) -> Any:
+    """What is passed for `argument`: numbers become dtypes, layouts and formats; every device is `device`."""
     kind = kind_of(argument)
     if kind == "Device":
-        return torch.device("cpu")
+        return device
     if value is None:
         return None
     if isinstance(value, list):
-        return [value_for(argument, item, in_float64) for item in value]
+        return [value_for(argument, item, in_float64, device) for item in value]
     if kind == "ScalarType":
         dtype = dtype_of(value)
         return torch.float64 if in_float64 and dtype.is_floating_point else dtype

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from operator_rules import Refused, check_dropout, operator, schemas, value_for
+from operator_rules import CPU, Refused, check_dropout, operator, schemas, value_for, without_statistics
 from oracle_types import Json, Send
 
 # Of cupel's dtypes, those that PyTorch's operators compute with.
@@ -49,9 +49,11 @@ def call(request: Json, memory: list[torch.Tensor]) -> tuple[Any, list[Any], lis
     declared = chosen._schema.arguments
     if len(request["arguments"]) != len(declared):
         raise Refused("%s takes %d arguments" % (request["name"], len(declared)))
-    arguments = [value_for(argument, decoded(memory, value), request.get("in_float64", False))
+    device = memory[0].device if memory else CPU
+    arguments = [value_for(argument, decoded(memory, value), request.get("in_float64", False), device)
                  for argument, value in zip(declared, request["arguments"], strict=True)]
     check_dropout(chosen._schema, arguments)
+    arguments = without_statistics(chosen._schema, arguments)
     positional = [value for argument, value in zip(declared, arguments, strict=True) if not argument.kwarg_only]
     named = {argument.name: value for argument, value in zip(declared, arguments, strict=True) if argument.kwarg_only}
     with torch.no_grad():
@@ -84,6 +86,14 @@ def describe(request: Json) -> Json:
     return {"outputs": outputs, "mutated": mutated}
 
 
+def put(result: torch.Tensor, place: torch.Tensor) -> None:
+    """Copies a result to its place, if it is not there already (gpu_worker.py)."""
+    if result.data_ptr() != place.data_ptr():
+        place.copy_(result)
+    elif result.stride() != place.stride():
+        place.copy_(result.clone())
+
+
 def execute(request: Json, memory: list[torch.Tensor]) -> None:
     _, _, results = call(request, memory)
     if len(results) != len(request["results"]):
@@ -96,7 +106,7 @@ def execute(request: Json, memory: list[torch.Tensor]) -> None:
             request["in_float64"] and result.is_floating_point() and place.is_floating_point())
         if list(result.shape) != list(place.shape) or not is_same:
             raise Refused("a result of %s has another shape or dtype than when it was recorded" % request["name"])
-        place.copy_(result)
+        put(result, place)
 
 
 def run(request: Json) -> Json:
