@@ -90,7 +90,10 @@ Result<Reply> Extensions::Build(const Json& question) {
   auto& image = std::get<build::Image>(outcome);
   image.source = program_;
   TRY_ASSIGN(Reply reply, Load(std::move(image)));
-  if (const auto* json = std::get_if<Json>(&reply)) built_.emplace(key, *json);
+  if (auto* json = std::get_if<Json>(&reply)) {
+    (*json)["libraries"] = sources.libraries;
+    built_.emplace(key, *json);
+  }
   return reply;
 }
 

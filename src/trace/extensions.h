@@ -30,7 +30,7 @@ class Extensions {
 
   using Reply = std::variant<Json, record::Refusal>;
   /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply
-  /// has "image" and "functions".
+  /// has "image", "functions" and "libraries", the names in torch.ops.
   Result<Reply> Build(const Json& question);
   /// {"image", "function", "arguments"}: records a call, once. The reply has "call", the number of
   /// its Part, "outputs" and "tuple".

@@ -56,6 +56,30 @@ std::variant<std::string, Refusal> FileText(const std::string& name, const fs::p
                  true};
 }
 
+/// The first words in parentheses behind TORCH_LIBRARY and TORCH_LIBRARY_FRAGMENT.
+std::vector<std::string> LibrariesOf(std::string_view text, const std::string& extension) {
+  constexpr std::string_view kLibrary = "TORCH_LIBRARY", kFragment = "_FRAGMENT";
+  const std::string code = build::CodeOnly(text);
+  std::vector<std::string> libraries;
+  for (size_t at = code.find(kLibrary); at != std::string::npos; at = code.find(kLibrary, at)) {
+    at += kLibrary.size();
+    if (std::string_view(code).substr(at).starts_with(kFragment)) at += kFragment.size();
+    const auto skip = [&] {
+      while (at < code.size() && std::isspace(static_cast<unsigned char>(code[at])) != 0) ++at;
+    };
+    skip();
+    if (at >= code.size() || code[at] != '(') continue;  // TORCH_LIBRARY_IMPL names no operators
+    ++at;
+    skip();
+    const size_t begin = at;
+    while (at < code.size() && build::IsWordChar(code[at])) ++at;
+    std::string name = code.substr(begin, at - begin);
+    if (name == "TORCH_EXTENSION_NAME") name = extension;
+    if (IsName(name)) libraries.push_back(std::move(name));
+  }
+  return libraries;
+}
+
 }  // namespace
 
 Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
@@ -92,6 +116,7 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
     }
     text += "}\n";
   }
+  sources.libraries = LibrariesOf(text, sources.name);
   if (text.size() > build::kMaxSourceBytes) {
     return Found(Refusal{"unsupported_api",
                          fmt::format("the sources of extension {} are too large", sources.name), "",

@@ -16,8 +16,9 @@ namespace cupel::trace {
 struct Sources {
   std::string name;  // of the extension, harmless in a file name
   std::string text;
-  std::vector<std::string> flags;  // that the program passes to nvcc
-  bool has_files = false;          // they are next to the program, where they may include others
+  std::vector<std::string> flags;      // that the program passes to nvcc
+  std::vector<std::string> libraries;  // the names of its TORCH_LIBRARY blocks
+  bool has_files = false;  // they are next to the program, where they may include others
 };
 
 /// `question`: see Extensions::Build. Reads files that the program names: only below `folder`. A

@@ -59,6 +59,18 @@ class Functions:
         return function
 
 
+class Library:
+    """A namespace of torch.ops: the operators of an extension's TORCH_LIBRARY."""
+
+    def __init__(self, name: str, functions: Functions) -> None:
+        self.__dict__.update({"__name__": name, "_cupel": functions})
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.__dict__["_cupel"], name)
+        function.default = function  # the overload
+        return function
+
+
 def positional(name: str, overloads: list[list[str]], args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by their position. Raises TypeError as a module of pybind11 does."""
     if not kwargs:
@@ -86,7 +98,7 @@ class Extensions:
     # ---- building ----
 
     def load_inline(self, name: str, cpp_sources: Any = None, cuda_sources: Any = None, functions: Any = None,
-                    extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any, **kwargs: Any) -> Functions:
+                    extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any, **kwargs: Any) -> Functions | None:
         cpp, cuda = texts_of(cpp_sources), texts_of(cuda_sources)
         exported = []
         if isinstance(functions, dict):
@@ -97,7 +109,7 @@ class Extensions:
                            "flags": [str(f) for f in extra_cuda_cflags or []]}, kwargs)
 
     def load(self, name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any,
-             **kwargs: Any) -> Functions:
+             **kwargs: Any) -> Functions | None:
         request: dict[str, Any] = {"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": [],
                                    "flags": [str(f) for f in extra_cuda_cflags or []]}
         for source in texts_of(sources):
@@ -108,9 +120,7 @@ class Extensions:
                 request["cuda" if source.endswith((".cu", ".cuh")) else "cpp"].append(text)
         return self.build(request, kwargs)
 
-    def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions:
-        if kwargs.get("is_python_module", True) is not True:
-            raise self.recording.refuse(unsupported("an extension with is_python_module=False"))
+    def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions | None:
         if sum(len(text) for text in request["cpp"] + request["cuda"]) > MOST_BYTES:
             raise self.recording.refuse(unsupported("the sources of extension %s are too large" % request["name"][:80]))
         answer = self.ask(dict(request, ask="build"))
@@ -118,7 +128,12 @@ class Extensions:
             self.recording.note("extension %s does not compile: %s" % (request["name"][:80],
                                                                        answer["failed"]["message"][:300]))
             raise BuildError(request["name"], answer["failed"])
-        return Functions(self, answer["image"], request["name"], answer["functions"])
+        functions = Functions(self, answer["image"], request["name"], answer["functions"])
+        for library in answer["libraries"]:
+            if library in ("aten", "prim", "prims"):
+                raise self.recording.refuse(unsupported("an extension that adds operators to torch.ops.%s" % library))
+            setattr(torch.ops, library, Library(library, functions))
+        return functions if kwargs.get("is_python_module", True) else None
 
     # ---- calls ----
 

@@ -123,6 +123,10 @@ def inlined(_name: str, function: Any = None, /, **_kwargs: Any) -> Any:
     return Inlined if function is None else Inlined(function)
 
 
+def registered(_operator: Any, function: Any = None, /, **_kwargs: Any) -> Any:
+    return same(function)
+
+
 class Graph:
     """A CUDA graph: the nodes that were recorded while it was captured. They are executed by replay()."""
     recording: Recording
@@ -196,6 +200,9 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
     torch.compile = torch.jit.script = torch.jit.trace = torch.compiler.disable = same
     torch.library.custom_op = torch.library.triton_op = inlined
     torch.library.wrap_triton = same
+    # What they say about an extension's operators is known from recording them.
+    torch.library.register_fake = torch.library.impl_abstract = registered
+    torch.library.register_autograd = lambda *_a, **_k: None
     torch.version.cuda = torch.version.cuda or "13.0"
     building = torch.utils.cpp_extension
     building.load_inline, building.load = extensions.load_inline, extensions.load
