@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import triton
+import triton._C.libtriton
 import triton.compiler
 import triton.runtime.autotuner
 import triton.runtime.jit
@@ -22,6 +23,7 @@ import triton.testing
 from triton.backends.compiler import GPUTarget
 from triton.runtime.autotuner import OutOfResources
 
+import without_threads
 from extensions import Ask
 from ptx_writes import written_parameters
 from recording import Node, Recording
@@ -30,7 +32,7 @@ from storages import HOST, digest
 
 AssemblerError = getattr(triton.runtime.autotuner, "PTXASError", RuntimeError)
 TESTED = tuple((3, minor) for minor in range(10))
-IN_THREADS = ((3, 0), (3, 1), (3, 3), (3, 4))  # these compile in threads
+IN_POOLS = ((3, 0), (3, 1))  # these compile in pools of threads
 PTX_VERSION = 86  # of CUDA 12.8; the first with all that Triton uses on compute capability 10.0
 MOST_HIDDEN = 2  # parameters that Triton adds to kernels: pointers to global and to profiling scratch memory
 INTEGERS = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u1": 1, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
@@ -150,9 +152,11 @@ class Kernels:
         version = tuple(int(part) for part in triton.__version__.split(".")[:2])
         if version not in TESTED:
             raise unsupported("Triton %s" % triton.__version__)
-        if version in IN_THREADS and not can_start_threads():
-            raise unsupported("Triton %s: it compiles in threads, which cupel does not allow to programs (3.2, and 3.5 "
-                              "to 3.9 do not)" % triton.__version__)
+        if version in IN_POOLS and not can_start_threads():
+            raise unsupported("Triton %s: it compiles in threads, which cupel does not allow to programs (3.2 to 3.9 "
+                              "work)" % triton.__version__)
+        if triton.__version__.startswith(without_threads.TRITON):
+            without_threads.replace(triton._C.libtriton.__file__, "PyInit_libtriton")
         triton.runtime.driver.set_active(self.driver)
         for module in (triton, triton.compiler, triton.compiler.compiler):
             module.compile = self.compile

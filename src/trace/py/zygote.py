@@ -89,6 +89,8 @@ def warm_up() -> None:
                                      torch.nn.Linear(144, 5))
         torch.softmax(layers(torch.empty(2, 3, 8, 8)), dim=1).sum()
     import tracer  # noqa: F401
+    import without_threads
+    without_threads.prepare()
 
 
 class Program(ctypes.Structure):
