@@ -36,9 +36,12 @@ constexpr std::pair kOldestTorch{2, 4};
 constexpr char kNamedRemedy[] = "set it to a Python that has PyTorch 2.4 or later, or leave it out";
 
 // Finds torch as `import torch` does, but reads only its version file. If torch is absent, lists
-// the folders that were searched: a change in one of them invalidates the cached answer.
+// the folders that were searched: a change in one of them invalidates the cached answer. Imports
+// no modules of the working directory: candidates' files may be there.
 constexpr char kProbe[] = R"py(
-import importlib.util, json, os, re, sys
+import sys
+sys.path[:] = filter(None, sys.path)
+import importlib.util, json, os, re
 found = {"program": sys.executable, "version": "", "files": [os.path.realpath(sys.executable)]}
 try:
     spec = importlib.util.find_spec("torch")

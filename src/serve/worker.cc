@@ -27,7 +27,6 @@ class WorkFolder {
     if (!IsFileName(name.string())) {
       return Fail(ErrorCode::kInvalidArgument, "the kernel's path has no file name");
     }
-    if (name.extension() == ".py") name.replace_extension(".cu");  // extracted by the coordinator
     kernel_.reset();
     TRY_ASSIGN(kernel_, os::TempDir::Create(folder_.path()));
     files.kernel = kernel_->path() / name;

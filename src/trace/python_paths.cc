@@ -22,8 +22,11 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxMemoryBytes = 1u << 20;
 constexpr size_t kMaxRemembered = 16;
 
+// Imports no modules of the working directory: candidates' files may be there.
 constexpr char kProbe[] = R"py(
-import contextlib, json, os, sys
+import sys
+sys.path[:] = filter(None, sys.path)
+import contextlib, json, os
 import torch
 with contextlib.suppress(ImportError):
     import numpy

@@ -333,7 +333,7 @@ def get_init_inputs():
         emulated = ["--device", "emu", "--settings", "single"]
         done = self.cupel("profile", answer, "--task", task, *emulated)
         self.assertEqual(done.status, 0, done)
-        self.assertIn("answer.cu:", done.out)
+        self.assertIn("op.cu:", done.out)
         run = self.folder / "evolved"
         done = self.cupel("optimize", task, "--kernel", answer, "--candidates", "1", "-o", run, *emulated)
         self.assertEqual(done.status, 0, done)

@@ -176,6 +176,17 @@ class ProgramsTest(CupelTest):
                     self.assertNotEqual(result["verdict"], "accepted", result)
                     self.assertEqual(codes[0], code, result["reasons"])
 
+    def test_modules_in_the_working_directory_are_not_imported(self):
+        """Only a cache without answers makes cupel ask Python for its folders."""
+        for name in ("json", "re", "math", "contextlib", "torch"):
+            self.write(f"{name}.py", "open('was_run', 'w').close()\n")
+        task = self.write("problem.py", TASK)
+        program = self.write("program.py", module("return torch.relu(self.linear(x))", head="import torch\nfrom torch import nn\n"))
+        done = self.cupel("check", program, "--task", task, "--device", "emu", "--settings", "single", "--trials", "1",
+                          env={**self.environment(), "CUPEL_CACHE": str(self.folder / "cache")})
+        self.assertIn("no_kernel", done.codes, done)
+        self.assertFalse((self.folder / "was_run").exists())
+
 
 if __name__ == "__main__":
     unittest.main()
