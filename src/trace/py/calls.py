@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from recording import Node
+from recording import Node, tensors_in
 from refusal import Refusal
 from states import Bound
 from storages import HOST, Storage, is_whole
@@ -58,13 +58,17 @@ class Calls:
         given = request["arguments"]
         values = self.arguments()
         inputs = [v for v, argument in zip(values, given, strict=True) if argument["kind"] == "input"]
+        own = {recording.storage_of(t).index for t in tensors_in(inputs)}
         try:
             with self.program.recorded():
                 result = self.bound.model(*inputs)
+            recording.check_copied()
         finally:
             self.program.check()
         outputs, is_tuple = self.outputs(result)
-        return self.plan(recording.nodes[begin:], outputs, is_tuple)
+        nodes = recording.nodes[begin:]
+        self.refuse_old_inputs(nodes, [recording.storage_of(o) for o in outputs if o is not None], own)
+        return self.plan(nodes, outputs, is_tuple)
 
     def arguments(self) -> list[Any]:
         """New tensors, or in some calls those of an earlier call: a program may remember addresses."""
@@ -128,6 +132,13 @@ class Calls:
             if self.recording.storage_of(output).device == HOST:
                 raise Refusal("wrong_return", "forward returned a tensor on the CPU (output %d)" % i)
         return outputs, is_tuple
+
+    def refuse_old_inputs(self, nodes: list[Node], results: list[Storage], own: set[int]) -> None:
+        """`own`: the storages of the call's own inputs. In a plan, those of an earlier call would be the same arguments."""
+        used = [(s, node.fields.get("line")) for node in nodes for s in node.reads + node.writes]
+        for storage, line in used + [(s, None) for s in results]:
+            if storage.is_input and storage.index not in own:
+                raise Refusal("impure", "a call uses an input of an earlier call instead of its own", line=line)
 
     # ---- the plan of a call ----
 
