@@ -190,6 +190,13 @@ def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
     return module
 
 
+def swapped(first: torch.Tensor, second: torch.Tensor) -> None:
+    """torch.utils.swap_tensors, which refuses tensors without data that have other references."""
+    with torch.no_grad():
+        kept = first.detach()
+        first.data, second.data = second.detach(), kept
+
+
 def install(recording: Recording, extensions: Extensions, device: dict[str, Any]) -> None:
     """Replaces them in this process."""
     torch.cuda = sys.modules["torch.cuda"] = cuda_module(recording, device)
@@ -200,6 +207,7 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
     building = torch.utils.cpp_extension
     building.load_inline, building.load = extensions.load_inline, extensions.load
     building.CUDA_HOME = building.CUDA_HOME or "/usr/local/cuda"
+    torch.utils.swap_tensors = swapped
     torch.backends.mha.set_fastpath_enabled(False)
 
     def manual_seed(value: int) -> Any:
