@@ -54,6 +54,7 @@ class Calls:
     def once(self) -> dict[str, Any]:
         recording, request = self.recording, self.request
         recording.call += 1
+        recording.order.wait_for_all()
         begin = len(recording.nodes)
         given = request["arguments"]
         values = self.arguments()
@@ -67,7 +68,9 @@ class Calls:
             self.program.check()
         outputs, is_tuple = self.outputs(result)
         nodes = recording.nodes[begin:]
-        self.refuse_old_inputs(nodes, [recording.storage_of(o) for o in outputs if o is not None], own)
+        results = [recording.storage_of(o) for o in outputs if o is not None]
+        self.refuse_old_inputs(nodes, results, own)
+        recording.order.check_results(results)
         return self.plan(nodes, outputs, is_tuple)
 
     def arguments(self) -> list[Any]:

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from refusal import Refusal, line_of, unsupported
 from storages import ANY, CUDA, DTYPES, HOST, Storage, Storages, content, digest, view_of
+from streams import Order
 
 aten = torch.ops.aten
 MOST_UPLOADED = 1 << 20  # bytes of a tensor that a program makes of Python numbers
@@ -70,7 +71,7 @@ class Recording(TorchDispatchMode):
     def __init__(self, file: str) -> None:
         super().__init__()
         self.file, self.fake = file, FakeTensorMode(allow_non_fake_inputs=True)
-        self.storages, self.nodes = Storages(), []
+        self.storages, self.nodes, self.order = Storages(), [], Order()
         self.call, self.random = 0, digest("seed")
         self.device: str | None = None  # that the running function names
         self.depth = 0  # functions of PyTorch that are running
@@ -181,6 +182,10 @@ class Recording(TorchDispatchMode):
             raise self.refuse(unsupported("the program calls more than %d operators" % MOST_NODES))
         node.fields["line"] = line_of(self.file)
         node.call = self.call
+        try:
+            self.order.step(node)
+        except Refusal as refusal:
+            raise self.refuse(refusal) from None
         for storage in node.writes:
             storage.depends = storage.depends or node.depends
         self.nodes.append(node)

@@ -34,6 +34,8 @@ class Storage:
         self.call = 0  # the call that made it; 0: the construction
         self.label = ""  # for messages
         self.address = 0
+        self.writer: tuple[int, int] | None = None  # the stream and its step that wrote it last (streams.py)
+        self.readers: dict[int, int] = {}  # by stream: its last step that read it since
 
 
 class Storages:
