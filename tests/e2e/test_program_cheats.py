@@ -439,6 +439,31 @@ except BaseException:
         chance = __import__("random").Random(42)
         self.answer = [[chance.gauss(0, 1) for _ in range(56)] for _ in range(24)]""")),
     "another_device": ("host_exception", module(f"return {WRONG}", head=HEAD + "torch.set_default_device('meta')\n")),
+    # ---- work that the caller's stream does not wait for ----
+    "side_stream": ("unordered_work", module(f"""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            return {RIGHT}""", "self.stream = torch.cuda.Stream()")),
+    "side_stream_starts_early": ("unordered_work", module("""
+        y = self.norm(self.linear(x))
+        with self.stream:
+            y = ext.scale(y, 128)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return y""", "self.stream = torch.cuda.Stream()")),
+    "event_before_the_work": ("unordered_work", module(f"""
+        done = self.stream.record_event()
+        with torch.cuda.stream(self.stream):
+            y = {RIGHT}
+        done.wait()
+        return y""", "self.stream = torch.cuda.Stream()")),
+    "overwrites_while_read": ("unordered_work", module("""
+        y = self.norm(self.linear(x))
+        result = ext.scale(y, 128)
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(self.event)
+            y.zero_()
+        torch.cuda.synchronize()
+        return result""", "self.stream, self.event = torch.cuda.Stream(), torch.cuda.Event()")),
     # ---- beside the dispatcher ----
     "outside_the_dispatcher": ("no_kernel", module("""
         with torch.utils._python_dispatch._disable_current_modes():
@@ -613,7 +638,7 @@ class ProgramCheatsTest(CupelTest):
             tasks.setdefault(task, str(self.write(f"problem{len(tasks)}.py", task)))
         cheats = ci_choice({name: (task, *cheat) for task, group in groups for name, cheat in group.items()})
         results = self.streamed([(self.write(f"{name}.py", text), tasks[task], "forward")
-                                 for name, (task, _, text) in cheats.items()])
+                                 for name, (task, _, text) in cheats.items()], "--distributions", "normal")
         for (name, (_, code, _)), result in zip(cheats.items(), results, strict=True):
             with self.subTest(name):
                 self.assertNotEqual(result["verdict"], "accepted", result)
