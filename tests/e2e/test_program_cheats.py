@@ -411,7 +411,7 @@ except BaseException:
         return ext.scale(self.norm(self.linear(x))[:12].repeat(2, 1), 128)""")),
     "not_a_number": ("not_finite", module(f"return {RIGHT} / (x[0, 0] - x[0, 0])")),
     "infinite": ("not_finite", module(f"return {RIGHT} / 0")),
-    "without_bias": ("wrong_result", module("return ext.scale(self.norm(x @ self.linear.weight.t() * self.linear.bias), 128)")),
+    "without_weights_of_the_norm": ("not_equivalent", module("return ext.scale(F.batch_norm(self.linear(x), None, None, training=True), 128)")),
     "fewer_terms": ("wrong_result", module("return ext.scale(self.norm(F.linear(x[:, :36], self.linear.weight[:, :36], self.linear.bias)), 128)")),
     "normalised_by_constants": ("wrong_result", module("return ext.scale(self.linear(x) / 3 ** 0.5, 128)")),
     "half_precision": ("wrong_result", module("return ext.scale(self.norm(F.linear(x.half(), self.linear.weight.half(), self.linear.bias.half()).float()), 128)")),
@@ -421,7 +421,15 @@ except BaseException:
         y = {RIGHT}
         x.zero_()
         return y""")),
-    "zeroes_the_weights": ("wrong_result", module(f"""
+    "ruins_its_weights_afterwards": ("unsupported_api", module(f"""
+        y = {RIGHT}
+        self.linear.weight.zero_()
+        return y""")),
+    "remembers_in_a_buffer": ("impure", module(f"""
+        y = {RIGHT} * self.factor
+        self.factor.mul_(0)
+        return y""", "self.register_buffer('factor', torch.ones(56))")),
+    "zeroes_the_weights": ("unsupported_api", module(f"""
         self.linear.weight.zero_()
         self.linear.bias.zero_()
         self.norm.bias.zero_()

@@ -170,8 +170,13 @@ class Calls:
                 "steps": steps, "prepared": before, "outputs": returned, "tuple": is_tuple}
 
     def copies(self, nodes: list[Node], number: Any, listed: list[Any]) -> list[dict[str, Any]]:
-        """Copies of the module's own tensors that PyTorch's operators change, such as counters and running means:
+        """Copies of the module's own buffers that PyTorch's operators change, such as counters and running means:
         every call begins with the task's values and leaves them as they are."""
+        for node in nodes:
+            for storage in node.writes if node.kind != "call" else []:
+                if storage.is_parameter and storage.argument is not None:
+                    raise Refusal("unsupported_api", "a call changes the parameter %s of its module" % storage.label,
+                                  unsupported=True, line=node.fields.get("line"))
         steps = []
         changed = {s.index: s for node in nodes if node.kind != "call" for s in node.writes
                    if s.argument is not None and not s.is_input}
