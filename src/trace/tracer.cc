@@ -38,7 +38,7 @@ Result<Refusal> ReadRefusal(const Json& json) {
       "host_exception",      "host_privilege", "wrong_arguments", "no_function",
       "wrong_return",        "impure",         "unsupported_api", "unsupported_operator",
       "reads_device_memory", "compile_error",  "no_module",       "build_timeout",
-      "build_limits"};
+      "build_limits",        "unordered_work"};
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }

@@ -175,7 +175,9 @@ TEST_F(TracerTest, PythonIsOrdinary) {
         self.table[key] = x.shape[0] * 2
     for _ in range(2):
         x = self.scale(x)
-    with torch.cuda.stream(torch.cuda.Stream()):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         y = self.run(x)
     torch.cuda.synchronize()
     return y)py",
@@ -315,6 +317,20 @@ TEST_F(TracerTest, DetectsCaches) {
     return self.linear(x) if self.calls % 5 else x[:, :6])py",
                             "self.calls = 0")),
               HasSubstr("impure"));
+  // By the first input, which a plan would name like any later one.
+  EXPECT_THAT(Steps(Program(R"py(
+    if self.x is None:
+        self.x = x
+    return self.linear(self.x))py",
+                            "self.x = None")),
+              HasSubstr("impure"));
+}
+
+TEST_F(TracerTest, RefusesStreamsThatDoNotWait) {
+  EXPECT_THAT(Steps(Program(R"py(
+    with torch.cuda.stream(torch.cuda.Stream()):
+        return self.linear(x))py")),
+              HasSubstr("unordered_work"));
 }
 
 TEST_F(TracerTest, RefusesTensorsThatItDidNotSee) {

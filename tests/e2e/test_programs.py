@@ -120,6 +120,21 @@ load_inline(name="mine_ext", cpp_sources="", cuda_sources=cuda + 'TORCH_LIBRARY(
 def _(x, threads):
     return torch.empty_like(x)
 """),
+    "streams": module("""
+        now = torch.cuda.current_stream()
+        self.first.wait_stream(now)
+        with torch.cuda.stream(self.first):
+            y = self.norm(self.linear(x))
+            done = self.first.record_event()
+        self.second.wait_event(done)
+        with self.second:
+            y = ext.scale(y, 128)
+        self.second.synchronize()
+        return y""", "self.first, self.second = torch.cuda.Stream(), torch.cuda.Stream()"),
+    "numpy": module("return ext.scale(self.norm(self.linear(x)) * self.ones.cuda(), 128)", """
+        import numpy
+        self.ones = torch.from_numpy(numpy.ones(56, dtype=numpy.float32))"""),
+    "double": module("return ext.scale(self.norm(self.linear(x.double()).float()), 128)", "self.linear.double()"),
     "prepared": module("return ext.scale(self.norm(x @ self.packed + self.linear.bias), 128)",
                        "self.register_buffer('packed', self.linear.weight.detach().t().contiguous(), persistent=False)"),
 }

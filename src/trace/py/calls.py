@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from recording import Node
+from recording import Node, tensors_in
 from refusal import Refusal
 from states import Bound
 from storages import HOST, Storage, is_whole
@@ -54,17 +54,24 @@ class Calls:
     def once(self) -> dict[str, Any]:
         recording, request = self.recording, self.request
         recording.call += 1
+        recording.order.wait_for_all()
         begin = len(recording.nodes)
         given = request["arguments"]
         values = self.arguments()
         inputs = [v for v, argument in zip(values, given, strict=True) if argument["kind"] == "input"]
+        own = {recording.storage_of(t).index for t in tensors_in(inputs)}
         try:
             with self.program.recorded():
                 result = self.bound.model(*inputs)
+            recording.check_copied()
         finally:
             self.program.check()
         outputs, is_tuple = self.outputs(result)
-        return self.plan(recording.nodes[begin:], outputs, is_tuple)
+        nodes = recording.nodes[begin:]
+        results = [recording.storage_of(o) for o in outputs if o is not None]
+        self.refuse_old_inputs(nodes, results, own)
+        recording.order.check_results(results)
+        return self.plan(nodes, outputs, is_tuple)
 
     def arguments(self) -> list[Any]:
         """New tensors, or in some calls those of an earlier call: a program may remember addresses."""
@@ -129,6 +136,13 @@ class Calls:
                 raise Refusal("wrong_return", "forward returned a tensor on the CPU (output %d)" % i)
         return outputs, is_tuple
 
+    def refuse_old_inputs(self, nodes: list[Node], results: list[Storage], own: set[int]) -> None:
+        """`own`: the storages of the call's own inputs. In a plan, those of an earlier call would be the same arguments."""
+        used = [(s, node.fields.get("line")) for node in nodes for s in node.reads + node.writes]
+        for storage, line in used + [(s, None) for s in results]:
+            if storage.is_input and storage.index not in own:
+                raise Refusal("impure", "a call uses an input of an earlier call instead of its own", line=line)
+
     # ---- the plan of a call ----
 
     def plan(self, nodes: list[Node], outputs: list[Any], is_tuple: bool) -> dict[str, Any]:
@@ -156,8 +170,13 @@ class Calls:
                 "steps": steps, "prepared": before, "outputs": returned, "tuple": is_tuple}
 
     def copies(self, nodes: list[Node], number: Any, listed: list[Any]) -> list[dict[str, Any]]:
-        """Copies of the module's own tensors that PyTorch's operators change, such as counters and running means:
+        """Copies of the module's own buffers that PyTorch's operators change, such as counters and running means:
         every call begins with the task's values and leaves them as they are."""
+        for node in nodes:
+            for storage in node.writes if node.kind != "call" else []:
+                if storage.is_parameter and storage.argument is not None:
+                    raise Refusal("unsupported_api", "a call changes the parameter %s of its module" % storage.label,
+                                  unsupported=True, line=node.fields.get("line"))
         steps = []
         changed = {s.index: s for node in nodes if node.kind != "call" for s in node.writes
                    if s.argument is not None and not s.is_input}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ctypes
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from refusal import Refusal, line_of, unsupported
 from storages import ANY, CUDA, DTYPES, HOST, Storage, Storages, content, digest, view_of
+from streams import Order
 
 aten = torch.ops.aten
 MOST_UPLOADED = 1 << 20  # bytes of a tensor that a program makes of Python numbers
@@ -69,7 +71,7 @@ class Recording(TorchDispatchMode):
     def __init__(self, file: str) -> None:
         super().__init__()
         self.file, self.fake = file, FakeTensorMode(allow_non_fake_inputs=True)
-        self.storages, self.nodes = Storages(), []
+        self.storages, self.nodes, self.order = Storages(), [], Order()
         self.call, self.random = 0, digest("seed")
         self.device: str | None = None  # that the running function names
         self.depth = 0  # functions of PyTorch that are running
@@ -77,7 +79,7 @@ class Recording(TorchDispatchMode):
         self.is_paused = 0
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
         self.notes: list[str] = []  # what was assumed about the program
-        self.copied: dict[int, Any] = {}  # tensors with data that became tensors without
+        self.copied: dict[int, tuple[Any, Any, bytes]] = {}  # tensors with data, those without that they became, the data
 
     def refuse(self, refusal: Refusal) -> Refusal:
         """Remembers a refusal, with the line of the program that caused it."""
@@ -180,6 +182,10 @@ class Recording(TorchDispatchMode):
             raise self.refuse(unsupported("the program calls more than %d operators" % MOST_NODES))
         node.fields["line"] = line_of(self.file)
         node.call = self.call
+        try:
+            self.order.step(node)
+        except Refusal as refusal:
+            raise self.refuse(refusal) from None
         for storage in node.writes:
             storage.depends = storage.depends or node.depends
         self.nodes.append(node)
@@ -290,13 +296,13 @@ class Recording(TorchDispatchMode):
     def uploaded(self, tensor: torch.Tensor) -> torch.Tensor:
         known = self.copied.get(id(tensor))
         if known is not None:
+            self.check_unchanged(*known)
             return known[1]
         if tensor.numel() * tensor.element_size() > MOST_UPLOADED:
             raise self.refuse(unsupported("the program makes a tensor of more than %d bytes of Python or NumPy numbers"
                                           % MOST_UPLOADED))
-        with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
-            flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else None
-            data = bytes(flat.tolist()) if flat is not None else b""
+        data = data_of(tensor)
+        with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             value = tensor.item() if tensor.numel() == 1 else None
         with self.paused():
             fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
@@ -306,8 +312,17 @@ class Recording(TorchDispatchMode):
         if data:
             self.append(Node("upload", {"to": self.view(fake), "bytes": base64.b64encode(data).decode()}, [],
                              [storage]))
-        self.copied[id(tensor)] = (tensor, fake)
+        self.copied[id(tensor)] = (tensor, fake, data)
         return fake
+
+    def check_unchanged(self, tensor: torch.Tensor, _fake: torch.Tensor, data: bytes) -> None:
+        """Tensors of NumPy's arrays share their memory, which Python can change later."""
+        if data_of(tensor) != data:
+            raise self.refuse(unsupported("the program changes Python or NumPy numbers after it made a tensor of them"))
+
+    def check_copied(self) -> None:
+        for known in self.copied.values():
+            self.check_unchanged(*known)
 
     # ---- devices ----
 
@@ -329,6 +344,14 @@ class Recording(TorchDispatchMode):
         if not sources and self.helpers > 0:
             return ANY
         return HOST
+
+
+def data_of(tensor: torch.Tensor) -> bytes:
+    """The elements of a tensor with data, in order."""
+    with (torch.no_grad(), torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes()):
+        flat = tensor.detach().contiguous().reshape(-1)
+        begin = flat.untyped_storage().data_ptr() + flat.storage_offset() * flat.element_size()
+        return ctypes.string_at(begin, flat.numel() * flat.element_size()) if flat.numel() else b""
 
 
 def arguments_of(schema: Any, args: Any, kwargs: Any) -> list[Any]:

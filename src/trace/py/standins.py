@@ -17,56 +17,7 @@ from extensions import Extensions
 from recording import Node, Recording
 from refusal import unsupported
 from storages import digest
-
-
-class Stream:
-    """A stream of torch.cuda. Work in any stream is recorded in the order of the program."""
-    cuda_stream, device_index, device_type, stream_id = 0, 0, 1, 0
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        self.device, self.priority = torch.device("cuda", 0), 0
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_error: Any) -> None:
-        return None
-
-    def record_event(self, event: Any = None) -> Any:
-        return event or Event()
-
-    def synchronize(self) -> None:
-        return None
-
-    def query(self) -> bool:
-        return True
-
-    wait_stream = wait_event = lambda self, _other: None
-
-
-class Event:
-    recording: Recording
-    measured = 0
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        self.cuda_event = 0
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, _other: Event) -> float:
-        """A program that chooses by time takes what it measures last."""
-        self.recording.note("the program chooses by measured time; what it measured last was recorded as the fastest")
-        Event.measured += 1
-        return 1.0 / Event.measured
-
-    def record(self, _stream: Any = None) -> None:
-        return None
-
-    wait = record
-
-    def synchronize(self) -> None:
-        return None
+from streams import Event, Stream
 
 
 class Properties(types.SimpleNamespace):
@@ -136,9 +87,11 @@ class Graph:
         self.begin = 0
 
     def capture_begin(self, *_args: Any, **_kwargs: Any) -> None:
+        self.recording.order.wait_for_all()
         self.begin = len(self.recording.nodes)
 
     def capture_end(self) -> None:
+        self.recording.order.wait_for_all()  # nothing was executed
         self.nodes = self.recording.nodes[self.begin:]
         del self.recording.nodes[self.begin:]
 
@@ -165,8 +118,8 @@ def captured(graph: Graph, *_args: Any, **_kwargs: Any) -> Iterator[None]:
 
 
 def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
-    stream = Stream()
-    Graph.recording = Event.recording = recording
+    Graph.recording = Event.recording = Stream.recording = recording
+    order = recording.order
     known = properties_of(device)
 
     def seed(_seed: int) -> None:
@@ -174,11 +127,11 @@ def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
 
     values: dict[str, Any] = {
         "is_available": lambda: True, "is_initialized": lambda: True, "init": lambda: None, "device_count": lambda: 1,
-        "current_device": lambda: 0, "set_device": lambda _d: None, "synchronize": lambda *_a: None,
+        "current_device": lambda: 0, "set_device": lambda _d: None, "synchronize": lambda *_a: order.wait_for_all(),
         "get_device_properties": lambda *_d: known, "get_device_name": lambda *_d: device["name"],
         "get_device_capability": lambda *_d: (device["major"], device["minor"]), "empty_cache": lambda: None,
-        "current_stream": lambda *_d: stream, "default_stream": lambda *_d: stream, "stream": entered,
-        "set_stream": lambda _s: None, "device": entered, "device_of": entered, "memory_allocated": lambda *_d: 0,
+        "current_stream": lambda *_d: order.current, "default_stream": lambda *_d: order.default, "stream": order.entered,
+        "set_stream": lambda stream: setattr(order, "current", stream), "device": entered, "device_of": entered, "memory_allocated": lambda *_d: 0,
         "max_memory_allocated": lambda *_d: 0, "memory_reserved": lambda *_d: 0, "manual_seed": seed,
         "manual_seed_all": seed, "is_bf16_supported": lambda *_a, **_k: True, "reset_peak_memory_stats": lambda *_d: None,
         "is_current_stream_capturing": lambda: False, "_lazy_init": lambda: None, "_is_compiled": lambda: True,
@@ -194,6 +147,13 @@ def cuda_module(recording: Recording, device: dict[str, Any]) -> Module:
     return module
 
 
+def swapped(first: torch.Tensor, second: torch.Tensor) -> None:
+    """torch.utils.swap_tensors, which refuses tensors without data that have other references."""
+    with torch.no_grad():
+        kept = first.detach()
+        first.data, second.data = second.detach(), kept
+
+
 def install(recording: Recording, extensions: Extensions, device: dict[str, Any]) -> None:
     """Replaces them in this process."""
     torch.cuda = sys.modules["torch.cuda"] = cuda_module(recording, device)
@@ -207,6 +167,7 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
     building = torch.utils.cpp_extension
     building.load_inline, building.load = extensions.load_inline, extensions.load
     building.CUDA_HOME = building.CUDA_HOME or "/usr/local/cuda"
+    torch.utils.swap_tensors = swapped
     torch.backends.mha.set_fastpath_enabled(False)
 
     def manual_seed(value: int) -> Any:

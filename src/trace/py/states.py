@@ -64,8 +64,9 @@ def bind(recording: Recording, model: Any, arguments: list[dict[str, Any]], made
                            ", ".join(differing[:8]))
     by_position(bound, {p: s for p, s in whole.items() if is_free(s)}, wanted, take)
     for path, tensor in own.items():
-        if not recording.storage_of(tensor).label:
-            recording.storage_of(tensor).label = path
+        storage = recording.storage_of(tensor)
+        storage.label = storage.label or path
+        storage.is_parameter = storage.is_parameter or isinstance(tensor, torch.nn.Parameter)
     return bound
 
 

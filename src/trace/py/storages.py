@@ -30,10 +30,13 @@ class Storage:
         self.argument: int | None = None  # the number of the argument that it is
         self.value: Any = None  # of an argument of one element
         self.is_input = False  # an argument that differs from call to call
+        self.is_parameter = False  # of the program's module
         self.depends = False  # something that depends on an input was written to it
         self.call = 0  # the call that made it; 0: the construction
         self.label = ""  # for messages
         self.address = 0
+        self.writer: tuple[int, int] | None = None  # the stream and its step that wrote it last (streams.py)
+        self.readers: dict[int, int] = {}  # by stream: its last step that read it since
 
 
 class Storages:
