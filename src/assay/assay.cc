@@ -112,7 +112,8 @@ void JudgeOperators(records::Verdict& verdict, const Question& question,
     AddReason(
         verdict, records::Decision::kRejected,
         {"no_kernel",
-         fmt::format("the candidate launches no kernel: PyTorch computes the result ({})", list),
+         fmt::format(
+             "no kernel of the candidate has a part in the result: PyTorch computes it ({})", list),
          ""});
   } else if (!question.allow_operators) {
     AddReason(verdict, records::Decision::kRejected,
@@ -124,6 +125,15 @@ void JudgeOperators(records::Verdict& verdict, const Question& question,
   } else {
     verdict.notes.push_back(fmt::format("PyTorch computes a part of the result: {}", list));
   }
+}
+
+/// Copies, fills and conversions are PyTorch's, too.
+void JudgeCopies(records::Verdict& verdict, const plan::OwnWork& own_work) {
+  if (own_work.kernels || own_work.products) return;
+  AddReason(
+      verdict, records::Decision::kRejected,
+      {"no_kernel",
+       "no kernel of the candidate has a part in the result: PyTorch copies and fills memory", ""});
 }
 
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
@@ -216,6 +226,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   records::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
   std::set<std::string> launched, operators;
+  plan::OwnWork own_work;
   verdict = Begin(candidate, question, *parts_.engine, seed);
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
@@ -291,6 +302,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.loaded = &loaded;
     context.may_scramble = &may_scramble;
     context.launched = &launched;
+    context.own_work = &own_work;
     context.operators = &operators;
     context.seed = seed;
     context.stop = parts_.stop;
@@ -319,7 +331,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
   }
-  JudgeOperators(verdict, question, operators, !launched.empty());
+  JudgeOperators(verdict, question, operators, own_work.kernels);
+  if (image == nullptr && judged.plan && operators.empty()) JudgeCopies(verdict, own_work);
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
   if (image != nullptr) AddFastMathNote(verdict, *image);

@@ -379,6 +379,9 @@ class SettingRun {
 }  // namespace
 
 void SettingContext::NoteWork(const plan::Plan& plan) const {
+  const plan::OwnWork found = plan::OwnWorkIn(plan);
+  own_work->kernels |= found.kernels;
+  own_work->products |= found.products;
   for (const plan::Node& node : plan.nodes) {
     if (const auto* launch = std::get_if<plan::Launch>(&node.work))
       launched->insert(launch->kernel);

@@ -11,6 +11,7 @@
 
 #include "assay/assay.h"
 #include "assay/loaded_images.h"
+#include "plan/own_work.h"
 #include "record/call_recorder.h"
 
 namespace cupel::assay {
@@ -31,6 +32,7 @@ struct SettingContext {
   /// Over all settings: the mangled names of kernels that recorded calls launch.
   std::set<std::string>* launched = nullptr;
   std::set<std::string>* operators = nullptr;  // and the operators of PyTorch that they call
+  plan::OwnWork* own_work = nullptr;           // and what had a part in results
   uint64_t seed = 0;
   std::stop_token stop;
   std::function<void(const std::string& stage)> begin_trial;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -151,7 +152,13 @@ inline constexpr int kNoneOutput = -2;
 struct OperatorValue {
   std::variant<std::monostate, bool, int64_t, double, std::string, View, std::vector<OperatorValue>>
       data;
-  bool operator==(const OperatorValue&) const = default;
+  /// A NaN equals a NaN with the same bits.
+  bool operator==(const OperatorValue& other) const {
+    const auto* one = std::get_if<double>(&data);
+    const auto* two = std::get_if<double>(&other.data);
+    if (one == nullptr || two == nullptr) return data == other.data;
+    return std::bit_cast<uint64_t>(*one) == std::bit_cast<uint64_t>(*two);
+  }
 };
 
 /// A call of an operator of PyTorch, which PyTorch executes. Operators that only make views are not

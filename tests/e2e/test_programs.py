@@ -147,6 +147,14 @@ try:
 except Exception:
     broken = None
 """)),
+    # PyTorch does the work beside a kernel whose result is not used.
+    "idle_kernel": ("no_kernel", module("""
+        ext.scale(x, 128)
+        return torch.relu(self.norm(self.linear(x))) * 2""")),
+    "replaced": ("no_kernel", module("""
+        y = ext.scale(self.norm(self.linear(x)), 128)
+        y.copy_(torch.relu(self.norm(self.linear(x))) * 2)
+        return y""")),
     "wrong": ("wrong_result", module("return ext.scale(self.norm(self.linear(x)), 128) * 1.01")),
     # The first call's answer for ever.
     "remembers": ("wrong_return", module("""
@@ -194,6 +202,15 @@ class ProgramsTest(CupelTest):
                 else:
                     self.assertNotEqual(result["verdict"], "accepted", result)
                     self.assertEqual(codes[0], code, result["reasons"])
+
+    def test_copies_alone_are_no_kernel(self):
+        task = self.write("transposed.py", "import torch\nfrom torch import nn\nclass Model(nn.Module):\n"
+                          "    def forward(self, x):\n        return torch.stack([x[:, i] for i in range(5)])\n"
+                          "def get_inputs():\n    return [torch.randn(6, 5)]\ndef get_init_inputs():\n    return []\n")
+        program = self.write("program.py", "import torch\nfrom torch import nn\nclass ModelNew(nn.Module):\n"
+                             "    def forward(self, x):\n        return x.t().contiguous()\n")
+        done = self.cupel("check", program, "--task", task, "--device", "emu", "--settings", "single", "--trials", "1")
+        self.assertEqual(done.codes, {"no_kernel"}, done)
 
     def test_modules_in_the_working_directory_are_not_imported(self):
         """Only a cache without answers makes cupel ask Python for its folders."""
