@@ -13,6 +13,7 @@
 #include "oracle/python.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "os/path.h"
 #include "os/temp_dir.h"
 #include "term/text.h"
 
@@ -38,6 +39,12 @@ bool IsCandidateName(const fs::path& kernel) {
 
 Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
                                        task::Direction direction, const Common& common) {
+  if (os::IsFolder(kernel)) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("unsupported: {} is a folder, and this command takes one .cu file",
+                            kernel.string()),
+                "check, verify, bench, stream, profile and suite take several files");
+  }
   CandidateFile file;
   file.path = kernel;
   if (kernel.extension() != ".py") return file;
@@ -102,7 +109,7 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const Common& common,
                                         const Compile& compile) {
   TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile));
-  return assay::BuildCandidate(kernel, options);
+  return assay::BuildCandidate(kernel, options, compile.sources);
 }
 
 Result<ExtractReport> Extract(const ExtractOptions& options) {

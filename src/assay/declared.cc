@@ -8,11 +8,9 @@
 #include <optional>
 #include <set>
 
-#include "base/hash.h"
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "build/source_scan.h"
-#include "os/files.h"
 
 namespace cupel::assay {
 namespace {
@@ -20,7 +18,6 @@ namespace {
 constexpr std::string_view kMark = "cupel:supports";
 constexpr size_t kMostLines = 64;
 constexpr size_t kMostLength = 1000;
-constexpr size_t kMostSource = 16u << 20;  // larger than the build allows
 
 constexpr const char* kForm =
     "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096\"";
@@ -167,20 +164,18 @@ std::vector<std::string> Declaration::Names() const {
   return names;
 }
 
-Result<std::variant<Claim, records::Reason>> ReadClaim(
-    const std::filesystem::path& path, const std::string& source_hash,
-    const std::vector<const task::Setting*>& settings) {
+std::variant<Claim, records::Reason> ReadClaim(const std::vector<build::SourceFile>& files,
+                                               const std::vector<const task::Setting*>& settings) {
   using Answer = std::variant<Claim, records::Reason>;
-  TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostSource));
-  if (Sha256Hex(source) != source_hash) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has changed since it was built", path.string()),
-                "run the command again, and do not change the file while it runs");
+  Declaration declaration;
+  std::string file = files.front().name;  // that declares something
+  for (const build::SourceFile& one : files) {
+    auto parsed = Declaration::Parse(one.text, one.name);
+    if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
+    const auto& lines = std::get<Declaration>(parsed);
+    if (declaration.IsEmpty() && !lines.IsEmpty()) file = one.name;
+    declaration.Add(lines);
   }
-  const std::string file = path.filename().string();
-  auto parsed = Declaration::Parse(source, file);
-  if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
-  const auto& declaration = std::get<Declaration>(parsed);
   Claim claim;
   if (declaration.IsEmpty()) {
     claim.covered.assign(settings.size(), true);

@@ -36,7 +36,9 @@ Verdict FullVerdict() {
   v.torch_version = "2.13";
   v.cupel_version = "1.2";
   v.flags = {"-O3"};
+  v.files = {{"csrc/k.cu", std::string(64, 'a'), true}, {"k.h", std::string(64, 'b'), false}};
   v.resources = {{"_Z1k", 32, 1024, 16, 8, 4, 2}};
+  v.provenance.asked.include_folders = {"include"};
   v.build_seconds = 1.5;
   v.total_seconds = 2.5;
   SettingReport s;

@@ -89,17 +89,18 @@ Result<Reply> Extensions::Build(const Json& question) {
   }
   auto& image = std::get<build::Image>(outcome);
   image.source = program_;
-  TRY_ASSIGN(Reply reply, Load(std::move(image)));
+  TRY_ASSIGN(Reply reply, Load(build::OneImage(std::move(image))));
   if (const auto* json = std::get_if<Json>(&reply)) built_.emplace(key, *json);
   return reply;
 }
 
-Result<Reply> Extensions::Load(build::Image image) {
-  TRY_ASSIGN(auto recorder, record::Recorder::Start(image, device_, record_));
+Result<Reply> Extensions::Load(build::Images images) {
+  if (images_.size() + images.size() > kMostImages) return Reply(TooMany());
+  TRY_ASSIGN(auto recorder, record::Recorder::Start(images, device_, record_));
   TRY_ASSIGN(auto functions, recorder.Functions());
   if (auto* refusal = std::get_if<Refusal>(&functions)) return Reply(std::move(*refusal));
-  images_.push_back(std::make_shared<const build::Image>(std::move(image)));
-  const int number = static_cast<int>(images_.size()) - 1;
+  const int number = static_cast<int>(images_.size());
+  images_.insert(images_.end(), images.begin(), images.end());
   known_.emplace(number, Known{std::move(recorder), {}});
   return Reply(
       Json{{"image", number}, {"functions", std::get<std::vector<std::string>>(functions)}});

@@ -52,7 +52,7 @@ class Extensions {
     record::Recorder recorder;
     std::map<std::string, size_t> calls;  // the numbers of their parts, by function and arguments
   };
-  Result<Reply> Load(build::Image image);
+  Result<Reply> Load(build::Images images);
 
   std::filesystem::path program_;
   build::Options build_;
@@ -60,7 +60,7 @@ class Extensions {
   device::Description device_;
   std::map<std::string, Json> built_;  // replies by the hash of the question
   build::Images images_;
-  std::map<int, Known> known_;  // by image
+  std::map<int, Known> known_;  // by their first image
   std::map<int, record::Kernel> kernels_;
   std::vector<Part> parts_;
   std::vector<std::string> notes_;

@@ -60,11 +60,6 @@ Json ProfileJson(const records::Verdict& verdict) {
           {"settings", settings}};
 }
 
-judge::SourceText SourceOf(const assay::Candidate& candidate) {
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  return image == nullptr ? judge::SourceText() : app::SourceOf(*image);
-}
-
 /// Copies of the task, each with one of the requested settings. Every setting has its own plan.
 std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
   std::vector<task::Task> tasks;
