@@ -235,7 +235,9 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, const buil
                                  const std::vector<std::filesystem::path>& more) {
   if (build::HasSeveralFiles(kernel, more)) {
     TRY_ASSIGN(build::Sources sources, build::OpenSources(kernel, more, options.include_roots));
-    return BuildCandidate(kernel, std::move(sources), options);
+    // "folder/" has no file name.
+    return BuildCandidate(kernel.has_filename() ? kernel : kernel.parent_path(), std::move(sources),
+                          options);
   }
   if (kernel.extension() == ".py") {
     TRY_ASSIGN(const std::string source, os::ReadFile(kernel, build::kMaxSourceBytes));

@@ -365,6 +365,14 @@ Result<Sources> Unbundle(std::string_view text) {
   return Checked(std::move(sources));
 }
 
+bool IsBundle(std::string_view text) { return text.starts_with(fmt::format("{}\n", kBundleHead)); }
+
+Result<std::string> TextOf(const fs::path& kernel) {
+  if (!HasSeveralFiles(kernel, {})) return os::ReadFile(kernel, kMaxSourceBytes);
+  TRY_ASSIGN(const Sources sources, OpenSources(kernel, {}, {}));
+  return Bundle(sources);
+}
+
 std::string HashOf(const Sources& sources) { return Sha256Hex(Bundle(sources)); }
 
 std::string JoinedText(const Sources& sources) {

@@ -67,6 +67,13 @@ std::string Bundle(const Sources& sources);
 /// Reads what Bundle wrote. `text` may be hostile. Error: kInvalidArgument.
 Result<Sources> Unbundle(std::string_view text);
 
+/// A candidate as one text: the text of its only file, or the Bundle of a folder. Its SHA-256 is
+/// the hash of the source. Errors: as OpenSources.
+Result<std::string> TextOf(const std::filesystem::path& kernel);
+
+/// True if `text` begins as Bundle's do.
+bool IsBundle(std::string_view text);
+
 /// SHA-256 of Bundle.
 std::string HashOf(const Sources& sources);
 
