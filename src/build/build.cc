@@ -278,7 +278,7 @@ std::optional<BuildFailure> UndefinedName(const Context& context, const SharedOb
     // The recorder reports what cupel's own libraries lack.
     const bool is_pytorch =
         std::any_of(std::begin(kFrameworkSpaces), std::end(kFrameworkSpaces),
-                    [&](std::string_view space) { return name.find(space) != std::string::npos; });
+                    [&](std::string_view space) { return BriefName(name).starts_with(space); });
     if (!is_cpp || is_pytorch || !IsOneOf(object.undefined, symbol)) continue;
     return BuildFailure{
         "compile_error",
