@@ -176,21 +176,14 @@ void AddExtensions(records::Verdict& verdict, const SettingResult& result) {
   }
 }
 
-constexpr size_t kMostSource = 16u << 20;  // larger than the build allows
-
 /// The files that may declare sizes. Error: the source has changed since it was built.
 Result<std::vector<build::SourceFile>> TextsOf(const Candidate& candidate,
                                                const std::string& source_hash) {
   if (candidate.sources != nullptr) return candidate.sources->files;
   const build::Images* images = candidate.images();
-  const std::filesystem::path& path = images != nullptr ? images->front()->source : candidate.path;
-  TRY_ASSIGN(std::string text, os::ReadFile(path, kMostSource));
-  if (Sha256Hex(text) != source_hash) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has changed since it was built", path.string()),
-                "run the command again, and do not change the file while it runs");
-  }
-  return std::vector<build::SourceFile>{{path.filename().string(), std::move(text)}};
+  TRY_ASSIGN(build::SourceFile file,
+             ReadBuilt(images != nullptr ? images->front()->source : candidate.path, source_hash));
+  return std::vector<build::SourceFile>{std::move(file)};
 }
 
 /// The text of an image's file.

@@ -8,9 +8,11 @@
 #include <optional>
 #include <set>
 
+#include "base/hash.h"
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "build/source_scan.h"
+#include "os/files.h"
 
 namespace cupel::assay {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 constexpr std::string_view kMark = "cupel:supports";
 constexpr size_t kMostLines = 64;
 constexpr size_t kMostLength = 1000;
+constexpr size_t kMostSource = 16u << 20;  // larger than the build allows
 
 constexpr const char* kForm =
     "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096\"";
@@ -162,6 +165,17 @@ std::vector<std::string> Declaration::Names() const {
     for (const Condition& condition : line) names.push_back(condition.name);
   }
   return names;
+}
+
+Result<build::SourceFile> ReadBuilt(const std::filesystem::path& file,
+                                    const std::string& source_hash) {
+  TRY_ASSIGN(std::string text, os::ReadFile(file, kMostSource));
+  if (Sha256Hex(text) == source_hash) {
+    return build::SourceFile{file.filename().string(), std::move(text)};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} has changed since it was built", file.string()),
+              "run the command again, and do not change the file while it runs");
 }
 
 std::variant<Claim, records::Reason> ReadClaim(const std::vector<build::SourceFile>& files,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,10 @@ struct Claim {
   std::vector<bool> covered;  // by setting
   std::string text;           // "judged only for …: 1 of 11 settings"; empty: it claims all
 };
+
+/// The only file of a candidate. Returns an Error if it has changed since it was built.
+Result<build::SourceFile> ReadBuilt(const std::filesystem::path& file,
+                                    const std::string& source_hash);
 
 /// What the files of a candidate declare together. Returns a reason if the declaration is
 /// malformed, uses a name that no setting has, or leaves nothing to judge.

@@ -38,7 +38,6 @@ Verdict FullVerdict() {
   v.flags = {"-O3"};
   v.files = {{"csrc/k.cu", std::string(64, 'a'), true}, {"k.h", std::string(64, 'b'), false}};
   v.resources = {{"_Z1k", 32, 1024, 16, 8, 4, 2}};
-  v.provenance.asked.include_folders = {"include"};
   v.build_seconds = 1.5;
   v.total_seconds = 2.5;
   SettingReport s;
@@ -114,7 +113,8 @@ Verdict FullVerdict() {
              "h100",
              "sm_90",
              {"-lm"},
-             {"inc"}};
+             {"inc"},
+             {"include"}};
   p.shared_object_hash = "a";
   p.ptx_hash = "b";
   p.cubin_hash = "c";
