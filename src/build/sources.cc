@@ -151,6 +151,16 @@ class Reader {
     return true;
   }
 
+  /// A source that is not on the disk.
+  Status AddText(const std::string& name, std::string text) {
+    if (sources_.files.size() >= kMaxSourceFiles || text.size() > kMaxSourceBytes - bytes_) {
+      return TooMuch(sources_.name);
+    }
+    bytes_ += text.size();
+    sources_.files.push_back({name, std::move(text), true});
+    return {};
+  }
+
   void AddFolder(const std::string& name) {
     if (!IsOneOf(sources_.folders, name)) sources_.folders.push_back(name);
   }
@@ -296,6 +306,21 @@ Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> mo
     reader.AddFolder(NameBelow(normal, root));
   }
   TRY(reader.AddHeaders(allowed));
+  return reader.Take();
+}
+
+Result<Sources> OpenBelow(const fs::path& root, const std::vector<std::string>& names,
+                          const std::map<std::string, std::string>& texts) {
+  Reader reader(root.filename().string(), root, false);
+  reader.AddFolder(".");
+  for (const std::string& name : names) {
+    if (const auto text = texts.find(name); text != texts.end()) {
+      TRY(reader.AddText(name, text->second));
+    } else {
+      TRY(reader.Add(name, true, false));
+    }
+  }
+  TRY(reader.AddHeaders({"."}));
   return reader.Take();
 }
 

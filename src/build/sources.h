@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,11 @@ bool HasSeveralFiles(const std::filesystem::path& kernel,
 Result<Sources> OpenSources(const std::filesystem::path& kernel,
                             std::span<const std::filesystem::path> more,
                             std::span<const std::filesystem::path> folders);
+
+/// Reads `names` below `root`, and the headers below `root` that they include. #include looks in
+/// `root`, too. `texts` are files that are not on the disk, by name. Errors: as OpenSources.
+Result<Sources> OpenBelow(const std::filesystem::path& root, const std::vector<std::string>& names,
+                          const std::map<std::string, std::string>& texts);
 
 /// A file as a record names it.
 struct ListedFile {

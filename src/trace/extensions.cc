@@ -66,6 +66,21 @@ Extensions::Extensions(std::filesystem::path program, build::Options build, reco
       record_(std::move(record)),
       device_(std::move(device)) {}
 
+Result<build::SourcesOutcome> Extensions::BuildSources(const Sources& sources,
+                                                       const build::Options& options) const {
+  if (sources.files) return build::Build(*sources.files, options);
+  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+  const auto file = folder.path() / (sources.name + ".cu");
+  TRY(os::WriteFileAtomically(file, sources.text));
+  TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
+  if (auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
+    return build::SourcesOutcome(std::move(*failure));
+  }
+  auto& image = std::get<build::Image>(outcome);
+  image.source = program_;
+  return build::SourcesOutcome(build::OneImage(std::move(image)));
+}
+
 Result<Reply> Extensions::Build(const Json& question) {
   const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
@@ -78,18 +93,13 @@ Result<Reply> Extensions::Build(const Json& question) {
   options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
   if (sources.has_files) options.include_roots.push_back(program_.parent_path());
-  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
-  const auto file = folder.path() / (sources.name + ".cu");
-  TRY(os::WriteFileAtomically(file, sources.text));
-  TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
+  TRY_ASSIGN(const build::SourcesOutcome outcome, BuildSources(sources, options));
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
     Refusal refusal = RefusalOf(*failure, "extension " + sources.name);
     if (refusal.unsupported) return Reply(std::move(refusal));
     return Reply(built_.emplace(key, Failed(refusal)).first->second);
   }
-  auto& image = std::get<build::Image>(outcome);
-  image.source = program_;
-  TRY_ASSIGN(Reply reply, Load(build::OneImage(std::move(image))));
+  TRY_ASSIGN(Reply reply, Load(std::get<build::Images>(outcome)));
   if (const auto* json = std::get_if<Json>(&reply)) built_.emplace(key, *json);
   return reply;
 }

@@ -17,6 +17,7 @@
 #include "record/recorder.h"
 #include "record/work.h"
 #include "trace/join.h"
+#include "trace/sources.h"
 
 namespace cupel::trace {
 
@@ -29,8 +30,8 @@ class Extensions {
              device::Description device);
 
   using Reply = std::variant<Json, record::Refusal>;
-  /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply
-  /// has "image" and "functions".
+  /// {"name", "cpp", "cuda", "exports", "files", "flags", "named"}: compiles an extension, once.
+  /// The reply has "image" and "functions".
   Result<Reply> Build(const Json& question);
   /// {"image", "function", "arguments"}: records a call, once. The reply has "call", the number of
   /// its Part, "outputs" and "tuple".
@@ -52,6 +53,8 @@ class Extensions {
     record::Recorder recorder;
     std::map<std::string, size_t> calls;  // the numbers of their parts, by function and arguments
   };
+  Result<build::SourcesOutcome> BuildSources(const Sources& sources,
+                                             const build::Options& options) const;
   Result<Reply> Load(build::Images images);
 
   std::filesystem::path program_;

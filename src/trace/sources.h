@@ -1,14 +1,16 @@
-// The source of an extension as one .cu file.
+// The source of an extension: as several files, or as one .cu file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "build/sources.h"
 #include "record/call_recorder.h"
 
 namespace cupel::trace {
@@ -18,6 +20,8 @@ struct Sources {
   std::string text;
   std::vector<std::string> flags;  // that the program passes to nvcc
   bool has_files = false;          // they are next to the program, where they may include others
+  /// Instead of `text`: files that are compiled each by itself.
+  std::optional<build::Sources> files;
 };
 
 /// `question`: see Extensions::Build. Reads files that the program names: only below `folder`. A
