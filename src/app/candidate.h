@@ -44,9 +44,12 @@ Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, cons
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                         const CandidateFile& file, const Common& common,
                                         const Compile& compile);
-/// Builds a .cu file, a candidate of several files, or opens a Python program. Thread-safe.
+/// Builds a .cu file, a candidate of several files or of a setup.py, or opens a Python program.
+/// Thread-safe.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const Common& common,
                                         const Compile& compile);
+/// Reports the candidate's notes.
+void ReportNotes(const assay::Candidate& candidate, Events& events);
 
 struct ExtractReport {
   std::string source;              // the .cu file

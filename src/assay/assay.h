@@ -77,6 +77,7 @@ struct Candidate {
   build::Options built_with;
   /// The files, if the candidate has several; else null.
   std::shared_ptr<const build::Sources> sources = nullptr;
+  std::vector<std::string> notes = {};  // for the user: what was assumed or ignored
   /// Keeps a generated source alive while it is judged; null if the source is a file of the user.
   std::shared_ptr<const os::TempDir> folder = nullptr;
 

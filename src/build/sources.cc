@@ -310,8 +310,10 @@ Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> mo
 }
 
 Result<Sources> OpenBelow(const fs::path& root, const std::vector<std::string>& names,
-                          const std::map<std::string, std::string>& texts) {
+                          const std::map<std::string, std::string>& texts,
+                          const std::vector<std::string>& folders) {
   Reader reader(root.filename().string(), root, false);
+  for (const std::string& folder : folders) reader.AddFolder(folder);
   reader.AddFolder(".");
   for (const std::string& name : names) {
     if (const auto text = texts.find(name); text != texts.end()) {
@@ -393,6 +395,11 @@ Result<Sources> Unbundle(std::string_view text) {
 bool IsBundle(std::string_view text) { return text.starts_with(fmt::format("{}\n", kBundleHead)); }
 
 Result<std::string> TextOf(const fs::path& kernel) {
+  if (os::IsFile(kernel / kSetupName)) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{} has a setup.py, which a suite does not run", kernel.string()),
+                "give a folder that has only the kernel's files");
+  }
   if (!HasSeveralFiles(kernel, {})) return os::ReadFile(kernel, kMaxSourceBytes);
   TRY_ASSIGN(const Sources sources, OpenSources(kernel, {}, {}));
   return Bundle(sources);

@@ -33,6 +33,9 @@ struct Sources {
 /// The suffix of a file that contains all files of a candidate (Bundle).
 inline constexpr char kBundleSuffix[] = ".cupel-sources";
 
+/// The script that describes an extension. cupel runs it only where a user names it or its folder.
+inline constexpr char kSetupName[] = "setup.py";
+
 /// True for .cu: the file may have device code. False for C++: .cc, .cpp, .cxx, .c++.
 bool IsCudaName(std::string_view name);
 bool IsCppName(std::string_view name);
@@ -52,9 +55,11 @@ Result<Sources> OpenSources(const std::filesystem::path& kernel,
                             std::span<const std::filesystem::path> folders);
 
 /// Reads `names` below `root`, and the headers below `root` that they include. #include looks in
-/// `root`, too. `texts` are files that are not on the disk, by name. Errors: as OpenSources.
+/// `folders` and in `root`, too. `texts` are files that are not on the disk, by name. Errors: as
+/// OpenSources.
 Result<Sources> OpenBelow(const std::filesystem::path& root, const std::vector<std::string>& names,
-                          const std::map<std::string, std::string>& texts);
+                          const std::map<std::string, std::string>& texts,
+                          const std::vector<std::string>& folders = {});
 
 /// A file as a record names it.
 struct ListedFile {

@@ -76,6 +76,7 @@ class BenchRun {
     report_.direction = DirectionOf(options_.target);
     report_.cupel = kVersion;
     TRY(building.get());
+    for (const assay::Candidate& candidate : candidates_) ReportNotes(candidate, events_);
     TRY(JudgeAll());
     TRY(TimeAll());
     TRY(CacheBaselines());

@@ -106,6 +106,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile));
+  ReportNotes(candidate, events);
   const judge::SourceText source = SourceOf(candidate);
   GpuProfileReport report;
   Json& json = report.document;
@@ -155,6 +156,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile));
+  ReportNotes(candidate, events);
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.trials = 1;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
