@@ -124,11 +124,11 @@ TEST_F(RecorderTest, RecordsThePlanOfHonestCode) {
 }
 
 /// The images of testdata/two_*.cu, in the order of `parts`.
-build::Images TwoImages(std::string_view parts) {
+build::Images TwoImages(std::string_view parts, const char* object = CUPEL_RECORD_TWO ".so") {
   build::Images images;
   for (const char part : parts) {
     build::Image image;
-    image.shared_object = CUPEL_RECORD_TWO ".so";
+    image.shared_object = object;
     image.ptx = os::ReadFile(std::string(CUPEL_RECORD_TWO "_") + part + ".ptx", 16 << 20).value();
     images.push_back(std::make_shared<const build::Image>(std::move(image)));
   }
@@ -166,6 +166,11 @@ TEST_F(RecorderTest, RejectsPlansThatDoNotFitTheirImages) {
 TEST_F(RecorderTest, RefusesDeviceCodeThatNvccDidNotCompile) {
   images_ = TwoImages("ab");
   ExpectRefused("registers", "unsupported_api", "device code that nvcc did not compile");
+}
+
+TEST_F(RecorderTest, RefusesFatBinariesInAnotherOrder) {
+  images_ = TwoImages("abb", CUPEL_RECORD_TWO "_forged.so");  // has three fat binaries
+  ExpectRefused("forward", "unsupported_api", "changes the order");
 }
 
 TEST_F(RecorderTest, RefusesAnotherNumberOfFatBinaries) {

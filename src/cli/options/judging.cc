@@ -8,7 +8,7 @@ namespace cupel::cli {
 namespace {
 
 constexpr char kKernel[] =
-    "A .cu file, a folder with .cu and C++ files directly in it, or a Python answer";
+    "A .cu file, a folder with .cu and C++ files directly in it, a setup.py, or a Python answer";
 
 void AddDistributions(CLI::App* sub, std::string& distributions) {
   sub->add_option("--distributions", distributions,
