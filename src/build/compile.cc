@@ -311,6 +311,7 @@ Command LinkAll(const Job& job, const Unit& unit, Command link) {
   const auto own = std::find(link.begin(), link.end(), MadeFor(unit, ".o"));
   if (own == link.end() || job.units.size() == 1) return link;
   std::vector<std::string> objects;
+  objects.reserve(job.units.size());
   for (const Unit& one : job.units) objects.push_back(MadeFor(one, ".o"));
   link.insert(link.erase(own), objects.begin(), objects.end());
   return link;

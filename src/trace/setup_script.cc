@@ -106,6 +106,7 @@ Result<std::variant<Json, record::Refusal>> AnswerOf(PythonChild& child,
 
 record::Refusal NotOne(const std::vector<SetupExtension>& extensions) {
   std::vector<std::string> names;
+  names.reserve(extensions.size());
   for (const SetupExtension& extension : extensions) names.push_back(extension.name);
   return {"unsupported_api",
           names.empty() ? "setup.py describes no extension with a .cu file"
