@@ -179,6 +179,7 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
 
 std::vector<std::string> NamesOf(const Context& context) {
   std::vector<std::string> names;
+  names.reserve(context.files.size());
   for (const SourceFile& file : context.files) names.push_back(file.name);
   return names;
 }
