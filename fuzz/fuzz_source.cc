@@ -6,6 +6,7 @@
 #include "build/diagnostics.h"
 #include "build/flags.h"
 #include "build/source_scan.h"
+#include "build/sources.h"
 #include "build/steps.h"
 #include "harness.h"
 
@@ -21,6 +22,12 @@ void RunOne(std::string_view input) {
   (void)build::ParseDiagnostics(std::string(input), "/tmp/work");
   (void)build::ParseResources(std::string(input));
   (void)build::ParseDryrun(input);
+  // A worker reads bundles that another machine sent.
+  if (const auto sources = build::Unbundle(input)) {
+    const std::string text = build::Bundle(*sources);
+    const auto again = build::Unbundle(text);
+    CHECK(again && build::Bundle(*again) == text);
+  }
 }
 
 }  // namespace cupel::fuzz

@@ -8,12 +8,12 @@ _cupel_command() {
   case $command in
     '') subcommands='build check extract verify bench stream profile optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
     'build') subcommands='' options='-h --help --task --python --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
+    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
     'extract') subcommands='' options='-h --help --task -o --output --python --json -q --quiet' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
-    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --baselines --energy --sets --rounds' ;;
+    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
     'stream') subcommands='' options='-h --help --settings --trials --distributions --shadow -o --output --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --keep' ;;
+    'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --keep' ;;
     'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
     'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
     'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
@@ -60,7 +60,7 @@ _cupel_value() {
     'optimize --model' | 'translate --model' | 'review --model' | 'review calibrate --model' | 'mcp --model') kind='none' ;;
     'extract -o' | 'stream -o' | 'translate -o' | 'review calibrate -o' | 'extract --output' | 'stream --output' | 'translate --output') kind='file' ;;
     *' --task') kind='task' ;;
-    *' --python' | *' --json' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
+    *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
     *' --flag' | *' --trials' | *' --seed' | *' --entry' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;

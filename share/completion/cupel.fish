@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
-set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --device --direction --distributions --entry --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --task --timeout --transcript --trials --without --workers -o
+set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --device --direction --distributions --entry --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --task --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
 function __cupel_command
@@ -104,6 +104,7 @@ complete -c cupel -n '__cupel_at \'check\'' -l flag -x -d 'Additional nvcc flag,
 complete -c cupel -n '__cupel_at \'check\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'check\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
 complete -c cupel -n '__cupel_at \'check\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
+complete -c cupel -n '__cupel_at \'check\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'check\'' -l plan -r -F -d 'Write the plan of the first setting to FILE as JSON'
 complete -c cupel -n '__cupel_at \'check\'' -l fresh -d 'Compute new cases instead of using the case pool'
 complete -c cupel -n '__cupel_at \'check\'' -l no-shadow -d 'Skip the comparison with exact arithmetic'
@@ -119,7 +120,7 @@ complete -c cupel -n '__cupel_at \'extract\'' -l json -r -F -d 'Also write the r
 complete -c cupel -n '__cupel_at \'extract\'' -s q -l quiet -d 'Print only the result'
 complete -c cupel -n '__cupel_at \'verify\'' -F
 complete -c cupel -n '__cupel_at \'verify\'' -s h -l help -d 'Print this help message and exit'
-complete -c cupel -n '__cupel_at \'verify\'' -l kernel -x -a '(__cupel_files .cu .py)' -d 'The .cu file, for one record (default: the path in the record, or the same name next to…'
+complete -c cupel -n '__cupel_at \'verify\'' -l kernel -x -a '(__cupel_files .cu .py)' -d 'The .cu file or folder, for one record (default: the path in the record, or the same name…'
 complete -c cupel -n '__cupel_at \'verify\'' -l task -x -a '(__cupel_tasks)' -d 'The task, for one record (default: the task in the record)'
 complete -c cupel -n '__cupel_at \'verify\'' -l device -x -a 'gpu' -d 'gpu or gpu:N, for a record made on a GPU'
 complete -c cupel -n '__cupel_at \'verify\'' -l python -r -F -d 'Python interpreter that has PyTorch'
@@ -145,6 +146,7 @@ complete -c cupel -n '__cupel_at \'bench\'' -l flag -x -d 'Additional nvcc flag,
 complete -c cupel -n '__cupel_at \'bench\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'bench\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
 complete -c cupel -n '__cupel_at \'bench\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
+complete -c cupel -n '__cupel_at \'bench\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'bench\'' -l baselines -x -a 'eager compile max-autotune none probe' -d 'PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows that both…'
 complete -c cupel -n '__cupel_at \'bench\'' -l energy -d 'Also measure the energy of a call'
 complete -c cupel -n '__cupel_at \'bench\'' -l sets -x -d 'Number of input sets that the replays rotate through'
@@ -184,6 +186,7 @@ complete -c cupel -n '__cupel_at \'profile\'' -l flag -x -d 'Additional nvcc fla
 complete -c cupel -n '__cupel_at \'profile\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
 complete -c cupel -n '__cupel_at \'profile\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
 complete -c cupel -n '__cupel_at \'profile\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
+complete -c cupel -n '__cupel_at \'profile\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'profile\'' -l keep -x -a '(__fish_complete_directories)' -d 'With --device gpu: keep the recorded call and Nsight Compute\'s report in DIR'
 complete -c cupel -n '__cupel_at \'optimize\'' -a '(__cupel_tasks)'
 complete -c cupel -n '__cupel_at \'optimize\'' -s h -l help -d 'Print this help message and exit'

@@ -10,11 +10,15 @@
 #include "app/signature.h"
 #include "build/extract.h"
 #include "build/flags.h"
+#include "build/sources.h"
+#include "device/device.h"
 #include "oracle/python.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "os/path.h"
 #include "os/temp_dir.h"
 #include "term/text.h"
+#include "trace/setup_script.h"
 
 namespace cupel::app {
 namespace {
@@ -30,6 +34,49 @@ task::Setting FirstSetting(const task::Task& task, task::Direction direction) {
   return settings.empty() ? task::Setting() : settings.front();
 }
 
+/// The setup.py that a user names, or whose folder; nothing for other candidates.
+std::optional<fs::path> SetupScriptOf(const fs::path& kernel, const std::vector<fs::path>& more) {
+  if (!more.empty()) return std::nullopt;
+  if (kernel.filename() == build::kSetupName) return kernel;
+  if (os::IsFile(kernel / build::kSetupName)) return kernel / build::kSetupName;
+  return std::nullopt;
+}
+
+/// Builds the extension that a setup.py describes.
+Result<assay::Candidate> BuildSetup(const fs::path& script, const Common& common,
+                                    const Compile& compile, build::Options options) {
+  const fs::path folder = fs::absolute(script).lexically_normal().parent_path();
+  TRY_ASSIGN(const device::Description device, device::Find(common.model));
+  TRY_ASSIGN(const auto pythons, MakePythons(common, compile));
+  TRY_ASSIGN(auto outcome, trace::RunSetup(script, *pythons, device, common.stop));
+  if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
+    assay::Candidate failed{folder, {}, std::move(options)};
+    failed.built = build::BuildFailure{
+        refusal->code, refusal->message, refusal->where, {}, refusal->unsupported};
+    return failed;
+  }
+  const auto& extension = std::get<trace::SetupExtension>(outcome);
+  build::AnswerFlags flags = build::FlagsOfAnswer(extension.flags);
+  options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
+  std::vector<std::string> folders;
+  for (const std::string& path : extension.include_dirs) {
+    const std::string name = fs::path(path).lexically_normal().string();
+    if (os::IsFolder(folder / name) && !name.starts_with("..") && !fs::path(name).is_absolute()) {
+      folders.push_back(name);
+    } else {
+      flags.notes.push_back(fmt::format(
+          "setup.py names the folder {}, which is not below its own and is ignored (--include adds "
+          "a folder)",
+          path.substr(0, 200)));
+    }
+  }
+  TRY_ASSIGN(build::Sources sources, build::OpenBelow(folder, extension.sources, {}, folders));
+  TRY_ASSIGN(assay::Candidate candidate,
+             assay::BuildCandidate(folder, std::move(sources), std::move(options)));
+  candidate.notes = std::move(flags.notes);
+  return candidate;
+}
+
 }  // namespace
 
 bool IsCandidateName(const fs::path& kernel) {
@@ -38,6 +85,12 @@ bool IsCandidateName(const fs::path& kernel) {
 
 Result<CandidateFile> ExtractCandidate(const fs::path& kernel, const task::Task* task,
                                        task::Direction direction, const Common& common) {
+  if (os::IsFolder(kernel)) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("unsupported: {} is a folder, and this command takes one .cu file",
+                            kernel.string()),
+                "check, verify, bench, stream, profile and suite take several files");
+  }
   CandidateFile file;
   file.path = kernel;
   if (kernel.extension() != ".py") return file;
@@ -102,7 +155,16 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const Common& common,
                                         const Compile& compile) {
   TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile));
-  return assay::BuildCandidate(kernel, options);
+  if (const auto script = SetupScriptOf(kernel, compile.sources)) {
+    return BuildSetup(*script, common, compile, options);
+  }
+  return assay::BuildCandidate(kernel, options, compile.sources);
+}
+
+void ReportNotes(const assay::Candidate& candidate, Events& events) {
+  for (const std::string& note : candidate.notes) {
+    events.Note(fmt::format("{}: {}", candidate.path.filename().string(), note));
+  }
 }
 
 Result<ExtractReport> Extract(const ExtractOptions& options) {

@@ -1,5 +1,5 @@
-// A candidate as the user names it: a .cu file, or a Python program. Programs are recorded as they
-// are. For use cases that need a .cu file, cupel extracts one.
+// A candidate as the user names it: a .cu file, several files, or a Python program. Programs are
+// recorded as they are. For use cases that need a .cu file, cupel extracts one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ struct CandidateFile {
 
 /// Extracts a .cu file from a Python program; a .cu file stays as it is. `task` may be null: then
 /// the answer defines the order of the arguments. Errors: kUnsupported; the message says in one
-/// line what cupel could not follow.
+/// line what cupel could not follow, or that `kernel` is a folder.
 Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, const task::Task* task,
                                        task::Direction direction, const Common& common);
 
@@ -44,9 +44,12 @@ Result<CandidateFile> ExtractCandidate(const std::filesystem::path& kernel, cons
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                         const CandidateFile& file, const Common& common,
                                         const Compile& compile);
-/// Builds a .cu file, or opens a Python program. Thread-safe.
+/// Builds a .cu file, a candidate of several files or of a setup.py, or opens a Python program.
+/// Thread-safe.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const Common& common,
                                         const Compile& compile);
+/// Reports the candidate's notes.
+void ReportNotes(const assay::Candidate& candidate, Events& events);
 
 struct ExtractReport {
   std::string source;              // the .cu file

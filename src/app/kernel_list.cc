@@ -19,6 +19,15 @@ Result<ListedKernel> ReadLine(std::string_view line, const std::string& where) {
   ListedKernel listed;
   TRY_ASSIGN(listed.kernel, JsonString(json, "kernel", where));
   TRY_ASSIGN(listed.task, JsonString(json, "task", where));
+  if (json.contains("sources")) {
+    TRY_ASSIGN(const Json* sources, JsonArray(json, "sources", where));
+    for (const Json& source : *sources) {
+      if (!source.is_string()) {
+        return Fail(ErrorCode::kInvalidArgument, where + ": \"sources\" is not a list of files");
+      }
+      listed.sources.emplace_back(source.get<std::string>());
+    }
+  }
   if (json.contains("backward")) {
     TRY_ASSIGN(const bool backward, JsonBool(json, "backward", where));
     if (backward) listed.direction = task::Direction::kBackward;

@@ -1,11 +1,12 @@
 // Reads a list of kernels and their tasks: a file with one line of JSON for each kernel,
-// {"kernel": "k.cu", "task": "mnist_linear", "backward": false}.
+// {"kernel": "k.cu", "sources": ["binding.cpp"], "task": "mnist_linear", "backward": false}.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "task/task.h"
@@ -14,7 +15,8 @@ namespace cupel::app {
 
 struct ListedKernel {
   std::filesystem::path kernel;
-  std::string task;  // a name under tasks/, a folder, or a .py file
+  std::vector<std::filesystem::path> sources;  // other files of the kernel
+  std::string task;                            // a name under tasks/, a folder, or a .py file
   task::Direction direction = task::Direction::kForward;
 };
 

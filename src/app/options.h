@@ -30,6 +30,7 @@ struct Compile {
   std::string arch = "auto";  // build::Options::arch
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;
+  std::vector<std::filesystem::path> sources;  // files of the candidate, in addition to the kernel
   bool allow_weak_sandbox = false;  // run untrusted code even if the sandbox is incomplete
 };
 

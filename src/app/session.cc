@@ -42,19 +42,6 @@ Result<std::shared_ptr<plan::OperatorRunner>> MakeOperators(const Common& common
   return oracle::MakeOperatorRunner(std::move(options));
 }
 
-Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
-                                                       const Compile& compile) {
-  TRY_ASSIGN(const auto data, os::DataDir());
-  TRY_ASSIGN(const auto cache, os::CacheDir());
-  trace::PoolOptions options;
-  options.zygote = data / "src" / "trace" / "py" / "zygote.py";
-  options.tracer = options.zygote.parent_path();
-  options.python = common.python;
-  options.cache = cache / "cases";
-  options.allow_weak_sandbox = compile.allow_weak_sandbox;
-  return std::make_shared<trace::PythonPool>(std::move(options));
-}
-
 /// EngineOptions::torch_worker. The library is next to the program.
 Result<std::vector<std::string>> TorchWorker(const std::string& wanted,
                                              const std::stop_token& stop) {
@@ -106,6 +93,19 @@ Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
 }
 
 }  // namespace
+
+Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
+                                                       const Compile& compile) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  trace::PoolOptions options;
+  options.zygote = data / "src" / "trace" / "py" / "zygote.py";
+  options.tracer = options.zygote.parent_path();
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.allow_weak_sandbox = compile.allow_weak_sandbox;
+  return std::make_shared<trace::PythonPool>(std::move(options));
+}
 
 Result<int> GpuOrdinal(std::string_view device) {
   if (device == "gpu") return 0;

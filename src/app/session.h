@@ -46,6 +46,9 @@ class Session {
 /// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.
 Result<int> GpuOrdinal(std::string_view device);
 
+/// The processes that run Python code of candidates, in this installation.
+Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
+                                                       const Compile& compile);
 /// The options for builds in this installation.
 Result<build::Options> CompilerOptions(const Common& common, const Compile& compile);
 /// The options for an importer in this installation.

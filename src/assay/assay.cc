@@ -19,12 +19,40 @@
 #include "base/random.h"
 #include "base/version.h"
 #include "build/build.h"
+#include "build/is_one_of.h"
 #include "build/operators.h"
 #include "build/source_scan.h"
 #include "os/files.h"
 
 namespace cupel::assay {
 namespace {
+
+void AddNote(records::Verdict& verdict, const std::string& note) {
+  if (!build::IsOneOf(verdict.notes, note)) verdict.notes.push_back(note);
+}
+
+/// Adds what the builds of a candidate's code say.
+void AddImages(records::Verdict& verdict, const build::Images& images) {
+  for (const auto& image : images) {
+    verdict.toolkit = image->toolkit;
+    verdict.flags = image->flags;
+    for (const build::KernelResources& kernel : image->resources) {
+      const auto is_same = [&](const auto& known) { return known.kernel == kernel.kernel; };
+      if (std::none_of(verdict.resources.begin(), verdict.resources.end(), is_same)) {
+        verdict.resources.push_back(kernel);
+      }
+    }
+    for (const std::string& note : image->notes) AddNote(verdict, note);
+  }
+}
+
+/// Names the files of a candidate that has several.
+void ListFiles(records::Verdict& verdict, const Candidate& candidate) {
+  if (candidate.sources == nullptr) return;
+  for (const build::SourceFile& file : candidate.sources->files) {
+    verdict.files.push_back({file.name, Sha256Hex(file.text), file.is_compiled});
+  }
+}
 
 /// A verdict with everything that is known before judging.
 records::Verdict Begin(const Candidate& candidate, const Question& question,
@@ -41,13 +69,12 @@ records::Verdict Begin(const Candidate& candidate, const Question& question,
   verdict.task_hash = question.task->content_hash[static_cast<int>(question.direction)];
   verdict.cupel_version = kVersion;
   verdict.image_key = ImageKeyOf(candidate);
-  if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
-    verdict.source_hash = image->source_hash;
-    verdict.toolkit = image->toolkit;
-    verdict.flags = image->flags;
-    verdict.resources = image->resources;
-    verdict.notes = image->notes;
-    verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
+  ListFiles(verdict, candidate);
+  if (const build::Images* images = candidate.images()) {
+    const build::Image& first = *images->front();
+    verdict.source_hash = first.source_hash;
+    verdict.build_seconds = first.from_cache ? 0 : first.build_seconds;
+    AddImages(verdict, *images);
   } else if (const auto* program = std::get_if<PythonProgram>(&candidate.built)) {
     verdict.source_hash = program->source_hash;
   } else {
@@ -137,40 +164,44 @@ void JudgeCopies(records::Verdict& verdict, const plan::OwnWork& own_work) {
 }
 
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
-void AddFastMathNote(records::Verdict& verdict, const build::Image& image) {
+void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
+                     const std::string& source) {
   const auto is_numeric = [](const records::Reason& reason) {
     return reason.code == "wrong_result" || reason.code == "not_equivalent";
   };
   const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
   if (reason == verdict.reasons.end()) return;
-  const auto source = os::ReadFile(image.source, build::kMaxSourceBytes);
-  if (!source) return;
-  const std::string note = build::FastMathNote(*source, image.ptx, image.flags);
+  const std::string note = build::FastMathNote(source, image.ptx, image.flags);
   if (!note.empty()) reason->message += "\n" + note;
 }
 
 /// Adds what is known about a Python program's extensions after a call was recorded.
 void AddExtensions(records::Verdict& verdict, const SettingResult& result) {
-  const auto add = [](auto& list, const auto& item) {
-    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
-  };
-  for (const auto& image : result.images) {
-    verdict.toolkit = image->toolkit;
-    verdict.flags = image->flags;
-    for (const build::KernelResources& kernel : image->resources) {
-      const auto is_same = [&](const auto& known) { return known.kernel == kernel.kernel; };
-      if (std::none_of(verdict.resources.begin(), verdict.resources.end(), is_same)) {
-        verdict.resources.push_back(kernel);
-      }
-    }
-    for (const std::string& note : image->notes) add(verdict.notes, note);
-  }
-  for (const std::string& note : result.notes) add(verdict.notes, note);
+  AddImages(verdict, result.images);
+  for (const std::string& note : result.notes) AddNote(verdict, note);
   if (result.plan && result.plan->prepared > 0) {
-    add(verdict.notes, fmt::format("{} steps of the program's construction are repeated before "
-                                   "every call, and are not part of estimates",
-                                   result.plan->prepared));
+    AddNote(verdict, fmt::format("{} steps of the program's construction are repeated before "
+                                 "every call, and are not part of estimates",
+                                 result.plan->prepared));
   }
+}
+
+/// The files that may declare sizes. Error: the source has changed since it was built.
+Result<std::vector<build::SourceFile>> TextsOf(const Candidate& candidate,
+                                               const std::string& source_hash) {
+  if (candidate.sources != nullptr) return candidate.sources->files;
+  const build::Images* images = candidate.images();
+  TRY_ASSIGN(build::SourceFile file,
+             ReadBuilt(images != nullptr ? images->front()->source : candidate.path, source_hash));
+  return std::vector<build::SourceFile>{std::move(file)};
+}
+
+/// The text of an image's file.
+std::string TextOf(const build::Image& image, const std::vector<build::SourceFile>& texts) {
+  for (const build::SourceFile& file : texts) {
+    if (texts.size() == 1 || file.name == image.source_name) return file.text;
+  }
+  return {};
 }
 
 /// True if running further settings would only waste time: the code hangs or cannot be run at all.
@@ -198,19 +229,43 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
 }
 
 std::string ImageKeyOf(const Candidate& candidate) {
-  if (const auto* image = std::get_if<build::Image>(&candidate.built)) return image->key;
+  if (const build::Images* images = candidate.images()) return images->front()->key;
   const auto* program = std::get_if<PythonProgram>(&candidate.built);
   return program != nullptr ? program->source_hash : "";
 }
 
-Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
-                                 const build::Options& options) {
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, const build::Options& options,
+                                 const std::vector<std::filesystem::path>& more) {
+  if (build::HasSeveralFiles(kernel, more)) {
+    TRY_ASSIGN(build::Sources sources, build::OpenSources(kernel, more, options.include_roots));
+    // "folder/" has no file name.
+    return BuildCandidate(kernel.has_filename() ? kernel : kernel.parent_path(), std::move(sources),
+                          options);
+  }
   if (kernel.extension() == ".py") {
     TRY_ASSIGN(const std::string source, os::ReadFile(kernel, build::kMaxSourceBytes));
-    return Candidate{kernel, PythonProgram{Sha256Hex(source)}, options, nullptr};
+    return Candidate{kernel, PythonProgram{Sha256Hex(source)}, options};
   }
   TRY_ASSIGN(build::Outcome outcome, build::Build(kernel, options));
-  Candidate candidate{kernel, {}, options, nullptr};
+  Candidate candidate{kernel, {}, options};
+  if (auto* image = std::get_if<build::Image>(&outcome)) {
+    candidate.built = build::OneImage(std::move(*image));
+  } else {
+    candidate.built = std::get<build::BuildFailure>(std::move(outcome));
+  }
+  return candidate;
+}
+
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, build::Sources sources,
+                                 build::Options options) {
+  // Headers below the candidate's folder are among its files.
+  std::erase_if(options.include_roots, [&](const std::filesystem::path& root) {
+    const auto name = root.lexically_normal().lexically_relative(sources.root).string();
+    return build::IsOneOf(sources.folders, name);
+  });
+  TRY_ASSIGN(build::SourcesOutcome outcome, build::Build(sources, options));
+  Candidate candidate{kernel, {}, std::move(options)};
+  candidate.sources = std::make_shared<const build::Sources>(std::move(sources));
   std::visit([&](auto& built) { candidate.built = std::move(built); }, outcome);
   return candidate;
 }
@@ -240,7 +295,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
               {failure->code, failure->message, failure->where});
     return finish();
   }
-  const auto* image = std::get_if<build::Image>(&candidate.built);
+  const build::Images* images = candidate.images();
 
   const std::vector<const task::Setting*> settings = Chosen(question);
   if (settings.empty()) {
@@ -249,8 +304,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
-  TRY_ASSIGN(auto claimed, ReadClaim(image != nullptr ? image->source : candidate.path,
-                                     verdict.source_hash, settings));
+  TRY_ASSIGN(const auto texts, TextsOf(candidate, verdict.source_hash));
+  auto claimed = ReadClaim(texts, settings);
   if (auto* reason = std::get_if<records::Reason>(&claimed)) {
     AddReason(verdict, records::Decision::kRejected, std::move(*reason));
     return finish();
@@ -260,7 +315,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
 
   LoadedImages loaded(*parts_.engine);
   const uint64_t addresses = Random(seed).Fork("addresses")();
-  const Status is_loaded = image != nullptr ? loaded.Use(build::OneImage(*image)) : Status();
+  const Status is_loaded = images != nullptr ? loaded.Use(*images) : Status();
   auto recorder = is_loaded ? OpenRecorder(candidate, question, parts_, addresses)
                             : tl::unexpected(is_loaded.error());
   if (!recorder) {
@@ -312,7 +367,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = (*recorder)->sandbox();
-    if (image == nullptr) AddExtensions(verdict, result);
+    if (images == nullptr) AddExtensions(verdict, result);
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {
       judged.plan = std::move(result.plan);
@@ -332,10 +387,12 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
               {refusal->code, refusal->message, refusal->where});
   }
   JudgeOperators(verdict, question, operators, own_work.kernels);
-  if (image == nullptr && judged.plan && operators.empty()) JudgeCopies(verdict, own_work);
+  if (images == nullptr && judged.plan && operators.empty()) JudgeCopies(verdict, own_work);
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
-  if (image != nullptr) AddFastMathNote(verdict, *image);
+  if (images != nullptr) {
+    for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));
+  }
   return finish();
 }
 

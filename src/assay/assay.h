@@ -73,18 +73,28 @@ struct PythonProgram {
 /// A candidate and the result of its build.
 struct Candidate {
   std::filesystem::path path;  // as the user named it, for messages
-  std::variant<build::Image, build::BuildFailure, PythonProgram> built;
+  std::variant<build::Images, build::BuildFailure, PythonProgram> built;
   build::Options built_with;
+  /// The files, if the candidate has several; else null.
+  std::shared_ptr<const build::Sources> sources = nullptr;
+  std::vector<std::string> notes = {};  // for the user: what was assumed or ignored
   /// Keeps a generated source alive while it is judged; null if the source is a file of the user.
-  std::shared_ptr<const os::TempDir> folder;
+  std::shared_ptr<const os::TempDir> folder = nullptr;
+
+  /// The images; null if it is not built, or is a Python program.
+  const build::Images* images() const { return std::get_if<build::Images>(&built); }
 };
 
 /// Equal for candidates with the same code, compiled in the same way. Empty if it did not compile.
 std::string ImageKeyOf(const Candidate& candidate);
 
-/// A file *.py is not built. Thread-safe, so builds can run ahead of judging.
-Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
-                                 const build::Options& options);
+/// A file *.py is not built. Thread-safe, so builds can run ahead of judging. `more`: other files
+/// of the candidate.
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, const build::Options& options,
+                                 const std::vector<std::filesystem::path>& more = {});
+/// Builds files that were read, of the candidate that messages name `kernel`.
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, build::Sources sources,
+                                 build::Options options);
 
 /// The requested settings, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);

@@ -167,20 +167,29 @@ std::vector<std::string> Declaration::Names() const {
   return names;
 }
 
-Result<std::variant<Claim, records::Reason>> ReadClaim(
-    const std::filesystem::path& path, const std::string& source_hash,
-    const std::vector<const task::Setting*>& settings) {
-  using Answer = std::variant<Claim, records::Reason>;
-  TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostSource));
-  if (Sha256Hex(source) != source_hash) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has changed since it was built", path.string()),
-                "run the command again, and do not change the file while it runs");
+Result<build::SourceFile> ReadBuilt(const std::filesystem::path& file,
+                                    const std::string& source_hash) {
+  TRY_ASSIGN(std::string text, os::ReadFile(file, kMostSource));
+  if (Sha256Hex(text) == source_hash) {
+    return build::SourceFile{file.filename().string(), std::move(text)};
   }
-  const std::string file = path.filename().string();
-  auto parsed = Declaration::Parse(source, file);
-  if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
-  const auto& declaration = std::get<Declaration>(parsed);
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} has changed since it was built", file.string()),
+              "run the command again, and do not change the file while it runs");
+}
+
+std::variant<Claim, records::Reason> ReadClaim(const std::vector<build::SourceFile>& files,
+                                               const std::vector<const task::Setting*>& settings) {
+  using Answer = std::variant<Claim, records::Reason>;
+  Declaration declaration;
+  std::string file = files.front().name;  // that declares something
+  for (const build::SourceFile& one : files) {
+    auto parsed = Declaration::Parse(one.text, one.name);
+    if (auto* reason = std::get_if<records::Reason>(&parsed)) return Answer(std::move(*reason));
+    const auto& lines = std::get<Declaration>(parsed);
+    if (declaration.IsEmpty() && !lines.IsEmpty()) file = one.name;
+    declaration.Add(lines);
+  }
   Claim claim;
   if (declaration.IsEmpty()) {
     claim.covered.assign(settings.size(), true);

@@ -6,13 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "build/image.h"
+#include "build/sources.h"
 #include "judge/verdict.h"
 #include "task/task.h"
 
@@ -26,6 +27,10 @@ class Declaration {
 
   /// True if nothing is declared: the candidate claims all sizes.
   bool IsEmpty() const { return lines_.empty(); }
+  /// Adds the alternatives of another file.
+  void Add(const Declaration& other) {
+    lines_.insert(lines_.end(), other.lines_.begin(), other.lines_.end());
+  }
   bool Covers(const task::Setting& setting) const;
   /// "batch_size=64 or batch_size=128": the declaration in one normalised line.
   std::string Text() const;
@@ -50,10 +55,13 @@ struct Claim {
   std::string text;           // "judged only for …: 1 of 11 settings"; empty: it claims all
 };
 
-/// Returns a reason if the declaration is malformed, uses a name that no setting has, or leaves
-/// nothing to judge. Returns an Error if the source has changed since it was built.
-Result<std::variant<Claim, records::Reason>> ReadClaim(
-    const std::filesystem::path& file, const std::string& source_hash,
-    const std::vector<const task::Setting*>& settings);
+/// The only file of a candidate. Returns an Error if it has changed since it was built.
+Result<build::SourceFile> ReadBuilt(const std::filesystem::path& file,
+                                    const std::string& source_hash);
+
+/// What the files of a candidate declare together. Returns a reason if the declaration is
+/// malformed, uses a name that no setting has, or leaves nothing to judge.
+std::variant<Claim, records::Reason> ReadClaim(const std::vector<build::SourceFile>& files,
+                                               const std::vector<const task::Setting*>& settings);
 
 }  // namespace cupel::assay

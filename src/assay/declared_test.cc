@@ -97,15 +97,12 @@ class ClaimTest : public ::testing::Test {
   }
 
   std::variant<Claim, records::Reason> Read(const std::string& source) {
-    build::Image image;
-    image.source = folder_->path() / "k.cu";
-    image.source_hash = Sha256Hex(source);
-    std::ofstream(image.source) << source;
+    return ReadAll({{"k.cu", source}});
+  }
+  std::variant<Claim, records::Reason> ReadAll(const std::vector<build::SourceFile>& files) {
     std::vector<const task::Setting*> asked;
     for (const task::Setting& setting : settings_) asked.push_back(&setting);
-    auto claim = ReadClaim(image.source, image.source_hash, asked);
-    EXPECT_TRUE(claim);
-    return std::move(*claim);
+    return ReadClaim(files, asked);
   }
 
   std::optional<os::TempDir> folder_;
@@ -132,12 +129,25 @@ TEST_F(ClaimTest, RejectsClaimThatCoversNoListedSetting) {
   EXPECT_THAT(std::get<records::Reason>(unknown).message, HasSubstr("the settings have f, rows"));
 }
 
+TEST_F(ClaimTest, FilesDeclareTogether) {
+  const auto some = ReadAll({{"a.cu", "int x;\n"},
+                             {"b.cpp", "// cupel:supports rows=64\n"},
+                             {"c.h", "// cupel:supports rows=4\n", false}});
+  EXPECT_EQ(std::get<Claim>(some).text, "judged only for rows=64 or rows=4: 2 of 3 settings");
+  EXPECT_THAT(std::get<Claim>(some).covered, ElementsAre(true, true, false));
+  const auto bad = ReadAll({{"a.cu", "int x;\n"}, {"b.cpp", "\n// cupel:supports rows\n"}});
+  EXPECT_EQ(std::get<records::Reason>(bad).where, "b.cpp:2");
+}
+
 TEST_F(ClaimTest, ChangedSourceIsAnError) {
-  build::Image image;
-  image.source = folder_->path() / "k.cu";
-  image.source_hash = Sha256Hex("// the source that was built\n");
-  std::ofstream(image.source) << "// cupel:supports rows=64\n";
-  EXPECT_FALSE(ReadClaim(image.source, image.source_hash, {&settings_[0]}));
+  const auto file = folder_->path() / "k.cu";
+  const std::string text = "// cupel:supports rows=64\n";
+  std::ofstream(file) << text;
+  const auto read = ReadBuilt(file, Sha256Hex(text));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->name, "k.cu");
+  EXPECT_EQ(read->text, text);
+  EXPECT_FALSE(ReadBuilt(file, Sha256Hex("// the source that was built\n")));
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& cand
                                                            const Parts& parts, uint64_t seed) {
   record::Options options = parts.record;
   options.seed = seed;
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  if (image == nullptr) return OpenTracer(candidate, question, parts, std::move(options));
-  TRY_ASSIGN(auto recorder, record::Recorder::Start(*image, parts.engine->Device(), options));
+  const build::Images* images = candidate.images();
+  if (images == nullptr) return OpenTracer(candidate, question, parts, std::move(options));
+  TRY_ASSIGN(auto recorder, record::Recorder::Start(*images, parts.engine->Device(), options));
   return std::unique_ptr<record::CallRecorder>(
       std::make_unique<record::Recorder>(std::move(recorder)));
 }

@@ -59,11 +59,27 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.engine = parts.engine->Name();
   asked.model = parts.engine->Device().name;
   const build::Options& build = candidate.built_with;
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  asked.arch = image != nullptr ? image->arch : build.arch;
+  const build::Images* images = candidate.images();
+  asked.arch = images != nullptr ? images->front()->arch : build.arch;
   asked.flags = build.flags;
   for (const auto& root : build.include_roots) asked.include_roots.push_back(root.string());
+  if (candidate.sources != nullptr) asked.include_folders = candidate.sources->folders;
   return asked;
+}
+
+/// The hashes of what was built. Of several images: a hash of their hashes, in their order.
+void AddEvidence(const build::Images& images, records::Provenance& provenance) {
+  std::string ptx, cubin;
+  for (const auto& image : images) {
+    auto evidence = build::EvidenceOf(*image);
+    if (!evidence) return;
+    provenance.shared_object_hash = std::move(evidence->shared_object_hash);
+    provenance.compiler = std::move(evidence->sandbox);
+    ptx += evidence->ptx_hash;
+    cubin += evidence->cubin_hash;
+  }
+  provenance.ptx_hash = images.size() == 1 ? ptx : Sha256Hex(ptx);
+  provenance.cubin_hash = images.size() == 1 ? cubin : Sha256Hex(cubin);
 }
 
 /// Adds kernels that were never launched: "2 of 7 kernels, …: Tail<4>, Wide<float>".
@@ -115,14 +131,7 @@ records::Provenance ProvenanceOf(const Candidate& candidate, const Question& que
                                  const std::optional<os::SandboxReport>& recorder) {
   records::Provenance provenance;
   provenance.asked = AskedOf(candidate, question, parts);
-  if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
-    if (auto evidence = build::EvidenceOf(*image)) {
-      provenance.shared_object_hash = std::move(evidence->shared_object_hash);
-      provenance.ptx_hash = std::move(evidence->ptx_hash);
-      provenance.cubin_hash = std::move(evidence->cubin_hash);
-      provenance.compiler = std::move(evidence->sandbox);
-    }
-  }
+  if (const build::Images* images = candidate.images()) AddEvidence(*images, provenance);
   provenance.recorder = recorder;
   provenance.program_hash = ProgramHash();
   provenance.commit = Commit();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/demangle.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "build/audit.h"
@@ -17,6 +18,7 @@
 #include "build/diagnostics.h"
 #include "build/elf.h"
 #include "build/flags.h"
+#include "build/is_one_of.h"
 #include "build/operators.h"
 #include "build/source_scan.h"
 #include "os/files.h"
@@ -30,11 +32,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxArtefact = 256u << 20;
 
+/// Parts of the names of PyTorch's own functions.
+constexpr std::string_view kFrameworkSpaces[] = {"at::", "c10::", "torch::", "pybind11::"};
+
 /// Reads a file that the compiler wrote. Accepts only a regular file in the folder itself: a link
 /// could point to any file of the user.
 Result<std::string> TakeOutput(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_regular_file(fs::symlink_status(path, error))) {
+  if (!fs::is_directory(fs::symlink_status(path.parent_path(), error)) ||
+      !fs::is_regular_file(fs::symlink_status(path, error))) {
     return Fail(ErrorCode::kInternal,
                 fmt::format("the compiler did not write {}", path.filename().string()));
   }
@@ -64,7 +70,13 @@ struct Context {
   const Options* options = nullptr;
   Toolkit toolkit;
   fs::path path;
-  std::string name, source, arch;
+  std::string name;  // of the candidate in messages
+  std::vector<SourceFile> files;
+  std::vector<std::string> folders;
+  bool is_alone = true;  // a single file, not one of Sources
+  std::string key_text;  // of the cache key, and hashed as the source
+  std::string text;      // of all files
+  std::string arch;
   std::vector<std::string> flags;
   std::vector<std::string> operator_files;  // each gets a header ATen/ops/NAME.h
   OperatorHeaders operators;
@@ -90,13 +102,46 @@ void LinkOperatorFiles(const std::vector<std::string>& names, const fs::path& sh
   }
 }
 
+/// Writes a file that the compiler may read, and its folders.
+Status Provide(const fs::path& folder, const std::string& name, const std::string& text) {
+  fs::path parent = folder;
+  std::error_code error;  // independent of the umask: the compiler may run as another user
+  for (const fs::path& part : fs::path(name).parent_path()) {
+    parent /= part;
+    fs::create_directory(parent, error);
+    fs::permissions(parent, static_cast<fs::perms>(0755), error);
+  }
+  TRY(os::WriteFileAtomically(folder / name, text));
+  fs::permissions(folder / name, static_cast<fs::perms>(0644), error);
+  return {};
+}
+
+/// The units of a build. Each file of several gets a folder for what nvcc writes.
+std::vector<Unit> UnitsOf(const Context& context, const fs::path& folder) {
+  std::vector<Unit> units;
+  for (const SourceFile& file : context.files) {
+    if (!file.is_compiled) continue;
+    Unit& unit = units.emplace_back();
+    unit.source_name = file.name;
+    unit.is_cuda = !IsCppName(file.name);
+    unit.identity = Sha256Hex(file.text).substr(0, 8);
+    if (context.is_alone) continue;
+    unit.keep = fmt::format("cupel_unit_{}", units.size() - 1);
+    std::error_code error;
+    fs::create_directory(folder / unit.keep, error);
+    // The compiler may run as another user. The folder above is private to it.
+    fs::permissions(folder / unit.keep, static_cast<fs::perms>(0777), error);
+  }
+  return units;
+}
+
 Result<Compilation> RunCompiler(const Context& context, const std::vector<std::string>& lean,
                                 Result<Compiled> (*compile)(const Job&) = Compile) {
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
-  const fs::path copy = folder.path() / context.name;
-  TRY(os::WriteFileAtomically(copy, context.source));
-  std::error_code error;  // independent of the umask: the compiler may run as another user
-  fs::permissions(copy, static_cast<fs::perms>(0644), error);
+  for (const SourceFile& file : context.files) {
+    TRY(Provide(folder.path(), file.name, file.text));
+  }
+  std::error_code error;
   const fs::path generated = folder.path() / "cupel_generated";
   if (!context.operators.functions.empty()) {
     fs::create_directory(generated, error);
@@ -114,7 +159,8 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   Job job;
   job.toolkit = &context.toolkit;
   job.options = context.options;
-  job.source_name = context.name;
+  job.units = UnitsOf(context, folder.path());
+  job.includes = context.folders;
   job.folder = folder.path();
   job.flags = context.flags;
   job.flags.insert(job.flags.end(), lean.begin(), lean.end());
@@ -122,7 +168,6 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
     job.flags.emplace_back("-I.");
   }
   job.virtual_arch = context.arch;
-  job.identity = Sha256Hex(context.source).substr(0, 8);
   TRY_ASSIGN(Compiled compiled, compile(job));
   if (!compiled.ok && DiskIsFull(folder.path(), compiled.output)) {
     return Fail(ErrorCode::kIo,
@@ -130,6 +175,13 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
                 "free space, or set TMPDIR to a folder on another disk");
   }
   return Compilation{std::move(folder), std::move(compiled)};
+}
+
+std::vector<std::string> NamesOf(const Context& context) {
+  std::vector<std::string> names;
+  names.reserve(context.files.size());
+  for (const SourceFile& file : context.files) names.push_back(file.name);
+  return names;
 }
 
 BuildFailure FailureOf(const Context& context, const Compilation& compilation,
@@ -148,7 +200,7 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
             context.name, std::move(diagnostics), false};
   }
   BuildFailure failure =
-      Explain(std::move(diagnostics), context.name, FrameworkOperators(context.options->shim),
+      Explain(std::move(diagnostics), NamesOf(context), FrameworkOperators(context.options->shim),
               fmt::format("the compiler failed without a message ({})", compiled.trouble));
   if (failure.code == "unsupported_operator" && !context.operators_problem.empty()) {
     failure.message += " (PyTorch's operators are not known: " + context.operators_problem + ")";
@@ -176,7 +228,7 @@ Status DeclareNamedOperators(Context* context) {
     return {};
   }
   context->operators = DeclareOperators(
-      *schemas, OperatorsIn(CodeOnly(context->source), FrameworkOperators(context->options->shim)));
+      *schemas, OperatorsIn(CodeOnly(context->text), FrameworkOperators(context->options->shim)));
   return {};
 }
 
@@ -193,7 +245,7 @@ void DropFolder(std::string& text, const fs::path& folder) {
 }
 
 /// Stores the files, and sets the image's paths and PTX.
-Result<Outcome> Keep(const Context& context, const Artefacts& artefacts, Image image) {
+Result<Image> Keep(const Context& context, const Artefacts& artefacts, Image image) {
   image.ptx = artefacts.ptx;
   if (!context.options->cache.empty()) {
     TRY(StoreInCache(context.options->cache, artefacts, image));
@@ -202,88 +254,150 @@ Result<Outcome> Keep(const Context& context, const Artefacts& artefacts, Image i
     TRY(WriteArtefacts(folder.path(), artefacts, image));
     image.folder = std::make_shared<const os::TempDir>(std::move(folder));
   }
-  return Outcome(std::move(image));
+  return image;
 }
 
 BuildFailure NoModule(const Context& context) {
   return {
       "no_module",
-      "the file does not define a Python module; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { "
-      "m.def(\"forward\", &forward); } at its end",
+      fmt::format("{} not define a Python module; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ "
+                  "m.def(\"forward\", &forward); }} at {} end",
+                  context.is_alone ? "the file does" : "the files do",
+                  context.is_alone ? "its" : "the"),
       context.name,
       {},
       false};
 }
 
-Result<Outcome> Finish(const Context& context, Compilation compilation, Image image) {
+/// A function or variable that the files declare and use, but that none of them defines. With
+/// PyTorch, the extension could not be loaded.
+std::optional<BuildFailure> UndefinedName(const Context& context, const SharedObject& object) {
+  if (context.is_alone) return std::nullopt;
+  for (const std::string& symbol : object.unversioned) {
+    const std::string name = Demangle(symbol);
+    const bool is_cpp = symbol.starts_with("_Z") && name != symbol;
+    // The recorder reports what cupel's own libraries lack.
+    const bool is_pytorch =
+        std::any_of(std::begin(kFrameworkSpaces), std::end(kFrameworkSpaces),
+                    [&](std::string_view space) { return BriefName(name).starts_with(space); });
+    if (!is_cpp || is_pytorch || !IsOneOf(object.undefined, symbol)) continue;
+    return BuildFailure{
+        "compile_error",
+        fmt::format("{} is declared and used, but none of the candidate's files defines it", name),
+        context.name,
+        {},
+        false};
+  }
+  return std::nullopt;
+}
+
+void AddNotes(const std::vector<std::string>& notes, Image& image) {
+  for (const std::string& note : notes) {
+    if (!IsOneOf(image.notes, note)) image.notes.push_back(note);
+  }
+}
+
+/// The image of a file, which was compiled to `code`, without the paths of its files.
+Result<Image> ImageOf(const SourceFile& file, const Compiled::Code& code, Artefacts& artefacts,
+                      const fs::path& folder, Image image) {
+  TRY_ASSIGN(artefacts.ptx, TakeOutput(code.ptx));
+  TRY_ASSIGN(artefacts.cubin, TakeOutput(code.cubin));
+  DropFolder(artefacts.ptx, folder);
+  image.resources = ParseResources(code.ptxas);
+  image.notes = NotesFromSource(file.text);
+  for (std::string& note : NotesFromPtx(artefacts.ptx)) image.notes.push_back(std::move(note));
+  return image;
+}
+
+/// `images`: one for each .cu file, without its code.
+Result<SourcesOutcome> Finish(const Context& context, Compilation compilation,
+                              std::vector<Image> images) {
   const Compiled& compiled = compilation.compiled;
   auto diagnostics = ParseDiagnostics(compiled.output, compilation.folder.path());
-  if (!compiled.ok) return Outcome(FailureOf(context, compilation, std::move(diagnostics)));
+  if (!compiled.ok) return SourcesOutcome(FailureOf(context, compilation, std::move(diagnostics)));
   Artefacts artefacts;
   artefacts.sandbox = compiled.sandbox;
   TRY_ASSIGN(artefacts.shared_object, TakeOutput(compiled.shared_object));
-  TRY_ASSIGN(artefacts.ptx, TakeOutput(compiled.ptx));
-  TRY_ASSIGN(artefacts.cubin, TakeOutput(compiled.cubin));
-  DropFolder(artefacts.ptx, compilation.folder.path());
   TRY_ASSIGN(const SharedObject object,
              ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.shared_object))));
-  const auto& defined = object.defined;
-  if (std::find(defined.begin(), defined.end(), "cupel_candidate_call") == defined.end()) {
-    return Outcome(NoModule(context));
-  }
+  if (!IsOneOf(object.defined, "cupel_candidate_call")) return SourcesOutcome(NoModule(context));
   Audit audit = AuditObject(object);
   if (audit.objection) {
-    return Outcome(BuildFailure{std::move(audit.objection->code),
-                                std::move(audit.objection->message),
-                                std::move(audit.objection->where),
-                                {},
-                                false});
+    return SourcesOutcome(BuildFailure{std::move(audit.objection->code),
+                                       std::move(audit.objection->message),
+                                       std::move(audit.objection->where),
+                                       {},
+                                       false});
   }
-  image.resources = ParseResources(compiled.ptxas);
-  for (Diagnostic& diagnostic : diagnostics) {
-    if (diagnostic.severity == Diagnostic::Severity::kWarning)
-      image.warnings.push_back(std::move(diagnostic));
+  if (auto failure = UndefinedName(context, object)) return SourcesOutcome(std::move(*failure));
+  Images kept;
+  for (const SourceFile& file : context.files) {
+    if (!file.is_compiled || IsCppName(file.name)) continue;
+    const size_t index = kept.size();
+    TRY_ASSIGN(Image image, ImageOf(file, compiled.code.at(index), artefacts,
+                                    compilation.folder.path(), std::move(images.at(index))));
+    if (index == 0) {
+      // What the linked file says is about all of them.
+      for (Diagnostic& diagnostic : diagnostics) {
+        if (diagnostic.severity == Diagnostic::Severity::kWarning)
+          image.warnings.push_back(std::move(diagnostic));
+      }
+      for (const SourceFile& other : context.files) {
+        if (IsCppName(other.name)) AddNotes(NotesFromSource(other.text), image);
+      }
+      AddNotes(audit.notes, image);
+      if (IsOneOf(object.undefined, "cupel_rt_operator")) image.notes.emplace_back(kCallsOperators);
+    }
+    TRY_ASSIGN(image, Keep(context, artefacts, std::move(image)));
+    kept.push_back(std::make_shared<const Image>(std::move(image)));
   }
-  image.notes = NotesFromSource(context.source);
-  for (std::string& note : NotesFromPtx(artefacts.ptx)) image.notes.push_back(std::move(note));
-  for (std::string& note : audit.notes) image.notes.push_back(std::move(note));
-  const auto& undefined = object.undefined;
-  if (std::find(undefined.begin(), undefined.end(), "cupel_rt_operator") != undefined.end()) {
-    image.notes.emplace_back(kCallsOperators);
-  }
-  return Keep(context, artefacts, std::move(image));
+  return SourcesOutcome(std::move(kept));
 }
 
-Result<Context> Prepare(const fs::path& source, std::string text, const Options& options) {
-  Context context;
+Status Complete(Context& context, const Options& options) {
   context.options = &options;
-  context.path = source;
-  context.name = SourceName(source);
-  context.source = std::move(text);
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
-  return context;
+  return {};
 }
 
-/// The image in the cache, or one without files.
-Result<Image> CachedOrNew(const Context& context) {
+/// The images in the cache, or ones without files.
+Result<std::vector<Image>> CachedOrNew(const Context& context) {
   const Options& options = *context.options;
-  Image image;
-  TRY_ASSIGN(image.key,
-             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
-  if (!options.cache.empty()) {
-    auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox);
-    if (cached) image = std::move(*cached);
-    image.from_cache = cached.has_value();
+  const std::string_view name = context.is_alone ? std::string_view(context.name) : "";
+  TRY_ASSIGN(const std::string key,
+             CacheKey({name, context.key_text, &options, &context.toolkit, &context.flags}));
+  std::vector<Image> images;
+  bool are_cached = !options.cache.empty();
+  for (const SourceFile& file : context.files) {
+    if (!file.is_compiled || IsCppName(file.name)) continue;
+    Image& image = images.emplace_back();
+    image.key = context.is_alone ? key : Sha256Hex(fmt::format("{} {}", key, images.size() - 1));
+    if (are_cached) {
+      auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox);
+      are_cached = cached.has_value();
+      if (cached) image = std::move(*cached);
+    }
+    image.source = context.path;
+    if (!context.is_alone) image.source = context.path / file.name;
+    image.source_name = file.name;
+    image.arch = options.arch;
   }
-  image.source = context.path;
-  image.arch = options.arch;
-  if (image.from_cache) return image;
-  image.source_hash = Sha256Hex(context.source);
-  image.toolkit = "nvcc " + context.toolkit.version;
-  image.flags = context.flags;
-  return image;
+  for (Image& image : images) {
+    image.from_cache = are_cached;
+    if (are_cached) continue;
+    Image empty;
+    empty.key = image.key;
+    empty.source = image.source;
+    empty.source_name = image.source_name;
+    empty.arch = image.arch;
+    empty.source_hash = Sha256Hex(context.key_text);
+    empty.toolkit = "nvcc " + context.toolkit.version;
+    empty.flags = context.flags;
+    image = std::move(empty);
+  }
+  return images;
 }
 
 /// Words in the source of kernels that need an architecture with the suffix "a".
@@ -302,7 +416,7 @@ constexpr std::string_view kFeatures[] = {"wgmma",
                                           "\"cute/"};
 
 /// ptxas: "Instruction 'wgmma.fence' not supported on .target 'sm_90'".
-bool LacksFeatures(const Outcome& outcome) {
+bool LacksFeatures(const SourcesOutcome& outcome) {
   const auto* failure = std::get_if<BuildFailure>(&outcome);
   return failure != nullptr &&
          std::any_of(failure->diagnostics.begin(), failure->diagnostics.end(),
@@ -312,12 +426,17 @@ bool LacksFeatures(const Outcome& outcome) {
 }
 
 /// Builds for options.arch, which is not "auto".
-Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const Options& options) {
+Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
   const auto start = Clock::now();
-  TRY_ASSIGN(Context context, Prepare(source, text, options));
-  TRY_ASSIGN(Image image, CachedOrNew(context));
-  if (image.from_cache) return Outcome(std::move(image));
-  const std::vector<std::string> lean = LeanDefinitions(context.source);
+  TRY(Complete(context, options));
+  TRY_ASSIGN(std::vector<Image> images, CachedOrNew(context));
+  if (images.front().from_cache) {
+    Images cached;
+    for (Image& image : images) cached.push_back(std::make_shared<const Image>(std::move(image)));
+    return SourcesOutcome(std::move(cached));
+  }
+  // All files get the same definitions, because they share the shim's types.
+  const std::vector<std::string> lean = LeanDefinitions(context.text);
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
   // The candidate may need something that the lean headers omit, so build again with the full ones.
   // More headers do not help if the compiler exceeded its limits.
@@ -338,11 +457,26 @@ Result<Outcome> BuildFor(const fs::path& source, const std::string& text, const 
       TRY_ASSIGN(compilation, RunCompiler(context, {}));
     }
   }
-  image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  const std::string source_hash = image.source_hash;
-  TRY_ASSIGN(Outcome outcome, Finish(context, std::move(compilation), std::move(image)));
-  if (auto* failure = std::get_if<BuildFailure>(&outcome)) failure->source_hash = source_hash;
+  for (Image& image : images) {
+    image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  TRY_ASSIGN(SourcesOutcome outcome, Finish(context, std::move(compilation), std::move(images)));
+  if (auto* failure = std::get_if<BuildFailure>(&outcome)) {
+    failure->source_hash = Sha256Hex(context.key_text);
+  }
   return outcome;
+}
+
+/// Chooses the architecture, and builds again if the compiler wants another.
+Result<SourcesOutcome> BuildContext(Context context, const Options& options) {
+  Options chosen = options;
+  chosen.arch = ArchFor(options, context.text);
+  TRY_ASSIGN(SourcesOutcome outcome, BuildFor(context, chosen));
+  if (options.arch != "auto" || chosen.arch.ends_with('a') || !LacksFeatures(outcome)) {
+    return outcome;
+  }
+  chosen.arch += 'a';
+  return BuildFor(std::move(context), chosen);
 }
 
 }  // namespace
@@ -366,15 +500,27 @@ std::string ArchFor(const Options& options, std::string_view source) {
 }
 
 Result<Outcome> Build(const fs::path& source, const Options& options) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSourceBytes));
-  Options chosen = options;
-  chosen.arch = ArchFor(options, text);
-  TRY_ASSIGN(Outcome outcome, BuildFor(source, text, chosen));
-  if (options.arch != "auto" || chosen.arch.ends_with('a') || !LacksFeatures(outcome)) {
-    return outcome;
-  }
-  chosen.arch += 'a';
-  return BuildFor(source, text, chosen);
+  Context context;
+  context.path = source;
+  context.name = SourceName(source);
+  TRY_ASSIGN(context.text, os::ReadFile(source, kMaxSourceBytes));
+  context.key_text = context.text;
+  context.files = {{context.name, context.text}};
+  TRY_ASSIGN(SourcesOutcome outcome, BuildContext(std::move(context), options));
+  if (auto* failure = std::get_if<BuildFailure>(&outcome)) return Outcome(std::move(*failure));
+  return Outcome(*std::get<Images>(outcome).front());
+}
+
+Result<SourcesOutcome> Build(const Sources& sources, const Options& options) {
+  Context context;
+  context.path = sources.root;
+  context.name = sources.name;
+  context.files = sources.files;
+  context.folders = sources.folders;
+  context.is_alone = false;
+  context.key_text = Bundle(sources);
+  context.text = JoinedText(sources);
+  return BuildContext(std::move(context), options);
 }
 
 Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>& flags,
@@ -384,10 +530,12 @@ Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>&
   Context context;
   context.options = &options;
   context.name = "kernel.ptx";
-  context.source = ptx;
+  context.files = {{context.name, ptx}};
+  context.key_text = context.text = ptx;
   context.flags = flags;
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
-  TRY_ASSIGN(Image image, CachedOrNew(context));
+  TRY_ASSIGN(std::vector<Image> images, CachedOrNew(context));
+  Image& image = images.front();
   if (image.from_cache) return Outcome(std::move(image));
   TRY_ASSIGN(const Compilation compilation, RunCompiler(context, {}, Assemble));
   if (!compilation.compiled.ok) {
@@ -398,10 +546,12 @@ Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>&
   Artefacts artefacts;
   artefacts.sandbox = compilation.compiled.sandbox;
   artefacts.ptx = ptx;
-  TRY_ASSIGN(artefacts.cubin, TakeOutput(compilation.compiled.cubin));
-  image.resources = ParseResources(compilation.compiled.ptxas);
+  const Compiled::Code& code = compilation.compiled.code.front();
+  TRY_ASSIGN(artefacts.cubin, TakeOutput(code.cubin));
+  image.resources = ParseResources(code.ptxas);
   image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return Keep(context, artefacts, std::move(image));
+  TRY_ASSIGN(Image kept, Keep(context, artefacts, std::move(image)));
+  return Outcome(std::move(kept));
 }
 
 }  // namespace cupel::build

@@ -15,11 +15,12 @@
 
 #include "base/result.h"
 #include "build/image.h"
+#include "build/sources.h"
 #include "os/sandbox.h"
 
 namespace cupel::build {
 
-/// The maximum size of a candidate's source.
+/// The maximum size of a candidate's source, or of all its files together.
 inline constexpr size_t kMaxSourceBytes = 4u << 20;
 
 struct Options {
@@ -43,6 +44,7 @@ struct Options {
 std::string SourceName(const std::filesystem::path& source);
 
 using Outcome = std::variant<Image, BuildFailure>;
+using SourcesOutcome = std::variant<Images, BuildFailure>;
 
 /// The architecture for which `source` is compiled: options.arch, and for "auto" that of the
 /// device, with the suffix "a" if the text shows that it needs instructions that only sm_90a or
@@ -53,6 +55,11 @@ std::string ArchFor(const Options& options, std::string_view source);
 /// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB,
 /// kCancelled.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);
+
+/// Compiles each file by itself and links them to one shared object, as PyTorch's build does.
+/// Returns one image for each .cu file, in the order of the files: the n-th fat binary that the
+/// shared object registers is that of image n. Error: as Build.
+Result<SourcesOutcome> Build(const Sources& sources, const Options& options);
 
 /// Assembles PTX that another compiler than nvcc made, in the same sandbox and cache. The image has
 /// no code of the host: its shared object is an empty file. `options.arch` is the target of the

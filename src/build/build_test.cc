@@ -12,6 +12,8 @@
 #include "base/hash.h"
 #include "build/cache.h"
 #include "build/elf.h"
+#include "build/flags.h"
+#include "build/sources.h"
 #include "os/mapped_file.h"
 #include "os/temp_dir.h"
 
@@ -250,6 +252,304 @@ TEST_F(BuildTest, ReportsEnvironmentProblemsAsErrors) {
   unsetenv("CUPEL_NVCC");
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::kEnvironment);
+}
+
+// ---- several files ----
+
+class SourcesTest : public BuildTest {
+ protected:
+  SourcesTest() { fs::create_directories(folder_.path() / "op"); }
+
+  void WriteIn(const std::string& name, const std::string& text) {
+    fs::create_directories((folder_.path() / "op" / name).parent_path());
+    Write(text, "op/" + name);
+  }
+  fs::path op() const { return folder_.path() / "op"; }
+
+  /// Two kernels in two files, with equal names of everything that is private to a file.
+  void WriteTwo() {
+    for (const char* name : {"add", "mul"}) {
+      WriteIn(std::string(name) + ".cu",
+              std::string("#include \"common.h\"\nstatic __constant__ float factors[4];\n"
+                          "static float scale() { return 2; }\n"
+                          "static __global__ void kernel(float* x) { *x = *x ") +
+                  (name[0] == 'a' ? "+" : "*") +
+                  " factors[0]; }\n"
+                  "void " +
+                  name +
+                  "(float* x) {\n  float f = scale();\n"
+                  "  cudaMemcpyToSymbol(factors, &f, sizeof f);\n  kernel<<<1, SIZE>>>(x);\n}\n");
+    }
+    WriteIn("binding.cpp",
+            "#include \"module.h\"\n#ifdef __CUDACC__\n#error \"this is a C++ file\"\n#endif\n"
+            "void add(float*);\nvoid mul(float*);\n"
+            "static float scale() { return 3; }\n"
+            "void forward(float* x) { add(x); if (scale() > 2) mul(x); }\n");
+    WriteIn("common.h", "#pragma once\n#include \"detail/size.h\"\n");
+    WriteIn("detail/size.h", "#define SIZE 32\n");
+    WriteIn("other.h", "never included\n");
+  }
+
+  Sources MustOpen(const fs::path& kernel, const std::vector<fs::path>& more = {},
+                   const std::vector<fs::path>& folders = {}) {
+    const auto sources = OpenSources(kernel, more, folders);
+    EXPECT_TRUE(sources) << sources.error().ToString();
+    return sources ? *sources : Sources{};
+  }
+  Images MustBuildAll(const Sources& sources) {
+    const auto outcome = Build(sources, options_);
+    if (!outcome) {
+      ADD_FAILURE() << outcome.error().ToString();
+      return {};
+    }
+    if (const auto* failure = std::get_if<BuildFailure>(&*outcome)) {
+      ADD_FAILURE() << failure->code << " " << failure->where << " " << failure->message;
+      return {};
+    }
+    return std::get<Images>(*outcome);
+  }
+  BuildFailure MustFailAll(const Sources& sources) {
+    const auto outcome = Build(sources, options_);
+    if (!outcome || !std::holds_alternative<BuildFailure>(*outcome)) {
+      ADD_FAILURE() << (outcome ? "it compiles" : outcome.error().ToString());
+      return {};
+    }
+    return std::get<BuildFailure>(*outcome);
+  }
+  static std::vector<std::string> NamesOf(const Sources& sources) {
+    std::vector<std::string> names;
+    for (const SourceFile& file : sources.files) {
+      names.push_back((file.is_compiled ? "" : "header ") + file.name);
+    }
+    return names;
+  }
+};
+
+TEST_F(SourcesTest, FilesMayHaveTheSamePrivateNames) {
+  WriteTwo();
+  const Sources sources = MustOpen(op());
+  EXPECT_THAT(NamesOf(sources), testing::ElementsAre("add.cu", "binding.cpp", "mul.cu",
+                                                     "header common.h", "header detail/size.h"));
+  const Images images = MustBuildAll(sources);
+  ASSERT_EQ(images.size(), 2u);  // one for each .cu file
+  EXPECT_EQ(images[0]->source, op() / "add.cu");
+  EXPECT_EQ(images[1]->source_name, "mul.cu");
+  EXPECT_THAT(images[0]->ptx, HasSubstr("add.ftz.f32"));
+  EXPECT_THAT(images[0]->ptx, testing::Not(HasSubstr("mul.ftz.f32")));
+  EXPECT_THAT(images[1]->ptx, HasSubstr("mul.ftz.f32"));
+  EXPECT_THAT(images[1]->ptx, HasSubstr("\"mul.cu\""));
+  ASSERT_EQ(images[0]->resources.size(), 1u);
+  EXPECT_NE(images[0]->key, images[1]->key);
+  EXPECT_EQ(images[0]->source_hash, HashOf(sources));
+  const auto file = os::MappedFile::Open(images[0]->shared_object);
+  ASSERT_TRUE(file);
+  const auto object = ReadSharedObject(file->bytes());
+  ASSERT_TRUE(object);
+  EXPECT_THAT(object->defined, testing::IsSupersetOf({"_Z3addPf", "_Z3mulPf", "_Z7forwardPf"}));
+}
+
+TEST_F(SourcesTest, FilesOfOneNameMayBeInSeveralFolders) {
+  WriteIn("a/k.cu",
+          "#include \"module.h\"\n#include \"n.h\"\n__global__ void f(int* x) { *x = N; }\n");
+  WriteIn("a/n.h", "#define N 1234\n");
+  WriteIn("b/k.cu", "#include \"n.h\"\nnamespace b { __global__ void f(int* x) { *x = N; } }\n");
+  WriteIn("b/n.h", "#define N 5678\n");
+  WriteIn("b/k.cpp", "int k;\n");
+  const Sources sources =
+      MustOpen(op() / "a" / "k.cu", {op() / "b" / "k.cu", op() / "b" / "k.cpp"});
+  EXPECT_THAT(NamesOf(sources),
+              testing::ElementsAre("a/k.cu", "b/k.cu", "b/k.cpp", "header a/n.h", "header b/n.h"));
+  const Images images = MustBuildAll(sources);
+  ASSERT_EQ(images.size(), 2u);
+  EXPECT_THAT(images[0]->ptx, HasSubstr("1234"));
+  EXPECT_THAT(images[1]->ptx, HasSubstr("5678"));
+}
+
+TEST_F(SourcesTest, AllFilesArePartOfTheKey) {
+  WriteTwo();
+  const Images first = MustBuildAll(MustOpen(op()));
+  const Images again = MustBuildAll(MustOpen(op()));
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_TRUE(again[0]->from_cache && again[1]->from_cache);
+  EXPECT_EQ(again[1]->ptx, first[1]->ptx);
+  WriteIn("other.h", "still not included\n");
+  EXPECT_TRUE(MustBuildAll(MustOpen(op()))[0]->from_cache);
+  WriteIn("detail/size.h", "#define SIZE 64\n");
+  const Images changed = MustBuildAll(MustOpen(op()));
+  EXPECT_FALSE(changed[0]->from_cache);
+  EXPECT_NE(changed[0]->key, first[0]->key);
+  EXPECT_NE(changed[0]->source_hash, first[0]->source_hash);
+  // If one entry is lost, both images are built again.
+  fs::remove_all(changed[1]->shared_object.parent_path());
+  const Images rebuilt = MustBuildAll(MustOpen(op()));
+  EXPECT_FALSE(rebuilt[0]->from_cache || rebuilt[1]->from_cache);
+  // The order of linking is part of it, too.
+  Sources sources = MustOpen(op());
+  std::swap(sources.files[0], sources.files[2]);
+  EXPECT_FALSE(MustBuildAll(sources)[0]->from_cache);
+}
+
+TEST_F(SourcesTest, SingleFileKeepsItsKey) {
+  const fs::path source = Write(kKernel);
+  const Image image = MustBuild(source);
+  EXPECT_EQ(image.source_hash, Sha256Hex(kKernel));
+  const Toolkit toolkit = *FindToolkit();
+  const auto flags = *CandidateFlags({});
+  Options options = options_;
+  options.arch = "sm_90";
+  EXPECT_EQ(image.key, *CacheKey({"kernel.cu", kKernel, &options, &toolkit, &flags}));
+}
+
+TEST_F(SourcesTest, NamesWhatNoFileDefines) {
+  WriteTwo();
+  fs::remove(op() / "mul.cu");
+  const BuildFailure failure = MustFailAll(MustOpen(op()));
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_EQ(failure.message,
+            "mul(float*) is declared and used, but none of the candidate's files defines it");
+  EXPECT_EQ(failure.source_hash, HashOf(MustOpen(op())));
+}
+
+TEST_F(SourcesTest, NamesWhatTwoFilesDefine) {
+  WriteTwo();
+  WriteIn("twice.cpp", "void add(float*) {}\n");
+  const BuildFailure failure = MustFailAll(MustOpen(op()));
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_THAT(failure.message, HasSubstr("multiple definition of `add(float*)'"));
+}
+
+TEST_F(SourcesTest, ExplainsThatDeviceFunctionsBelongToOneFile) {
+  WriteIn("a.cu",
+          "#include \"module.h\"\n__device__ float helper(float);\n"
+          "__global__ void k(float* x) { *x = helper(*x); }\n");
+  WriteIn("b.cu", "__device__ float helper(float x) { return x + 1; }\n");
+  const BuildFailure failure = MustFailAll(MustOpen(op()));
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_THAT(failure.message, HasSubstr("the device function helper(float)"));
+  EXPECT_THAT(failure.message, HasSubstr("in a header"));
+}
+
+TEST_F(SourcesTest, ReportsErrorsByFile) {
+  WriteTwo();
+  WriteIn("binding.cpp", "#include \"module.h\"\nint f() { return undeclared; }\n");
+  BuildFailure failure = MustFailAll(MustOpen(op()));
+  EXPECT_EQ(failure.where, "binding.cpp:2");
+  EXPECT_THAT(failure.message, HasSubstr("undeclared"));
+  WriteIn("binding.cpp", "int f();\n");
+  failure = MustFailAll(MustOpen(op()));
+  EXPECT_EQ(failure.code, "no_module");
+  EXPECT_THAT(failure.message, HasSubstr("the files do not define a Python module"));
+}
+
+TEST_F(SourcesTest, HidesFilesThatWereNotRead) {
+  WriteTwo();
+  std::ofstream(folder_.path() / "secret.h") << "int secret;\n";
+  for (const char* include : {"../secret.h", "hidden.h", "MACRO"}) {
+    WriteIn("hidden.h", "#pragma once\n");
+    const std::string line = include[0] == 'M'   ? "#define MACRO \"hidden.h\"\n#include MACRO\n"
+                             : include[0] == '.' ? "#include \"../secret.h\"\n"
+                                                 : "#define X(a) #a\n#include X(hidden.h)\n";
+    WriteIn("common.h", "#define SIZE 32\n" + line);
+    EXPECT_THAT(MustFailAll(MustOpen(op())).message, HasSubstr("No such file")) << include;
+  }
+}
+
+TEST_F(SourcesTest, RefusesLinksAndUnsafeNames) {
+  WriteTwo();
+  std::ofstream(folder_.path() / "secret.h") << "int secret;\n";
+  fs::remove(op() / "common.h");
+  fs::create_symlink(folder_.path() / "secret.h", op() / "common.h");
+  auto sources = OpenSources(op(), {}, {});
+  ASSERT_FALSE(sources);
+  EXPECT_THAT(sources.error().message, HasSubstr("common.h is a symbolic link to a file outside"));
+  fs::remove(op() / "common.h");
+  fs::create_symlink(op() / "detail" / "size.h", op() / "common.h");
+  MustOpen(op());
+  WriteIn("a b.cu", "");
+  sources = OpenSources(op(), {}, {});
+  ASSERT_FALSE(sources);
+  EXPECT_THAT(sources.error().message, HasSubstr("a b.cu cannot be used"));
+}
+
+TEST_F(SourcesTest, LimitsFilesAndBytes) {
+  WriteTwo();
+  for (size_t i = 0; i < kMaxSourceFiles; ++i) WriteIn("f" + std::to_string(i) + ".cpp", "");
+  auto sources = OpenSources(op(), {}, {});
+  ASSERT_FALSE(sources);
+  EXPECT_THAT(sources.error().message, HasSubstr("more than 64 files"));
+  for (size_t i = 0; i < kMaxSourceFiles; ++i)
+    fs::remove(op() / ("f" + std::to_string(i) + ".cpp"));
+  MustOpen(op());
+  WriteIn("common.h", std::string(kMaxSourceBytes - 1000, ' '));
+  WriteIn("large.cpp", std::string(2000, ' ') + "\n#include \"common.h\"\n");
+  EXPECT_FALSE(OpenSources(op(), {}, {}));
+  EXPECT_FALSE(OpenSources(folder_.path() / "shim", {}, {}));  // no source
+  fs::remove(op() / "add.cu");
+  fs::remove(op() / "mul.cu");
+  fs::remove(op() / "large.cpp");
+  WriteIn("common.h", "");
+  sources = OpenSources(op(), {}, {});
+  ASSERT_FALSE(sources);
+  EXPECT_THAT(sources.error().message, HasSubstr("has no .cu file"));
+}
+
+TEST_F(SourcesTest, HeadersMayBeInFoldersOfTheUser) {
+  WriteIn("csrc/k.cu",
+          "#include <deep/n.h>\n#include \"module.h\"\n__global__ void f(int* x) { *x = N; }\n");
+  WriteIn("csrc/headers/deep/n.h", "#define N 1\n");
+  WriteIn("csrc/more.cpp", "int more;\n");
+  const Sources sources =
+      MustOpen(op() / "csrc" / "k.cu", {op() / "csrc" / "more.cpp"}, {op() / "csrc" / "headers"});
+  EXPECT_THAT(NamesOf(sources),
+              testing::ElementsAre("k.cu", "more.cpp", "header headers/deep/n.h"));
+  MustBuildAll(sources);
+}
+
+TEST_F(SourcesTest, BundlesKeepEverything) {
+  WriteTwo();
+  const Sources sources = MustOpen(op());
+  const std::string text = Bundle(sources);
+  const auto again = Unbundle(text);
+  ASSERT_TRUE(again) << again.error().ToString();
+  EXPECT_EQ(NamesOf(*again), NamesOf(sources));
+  EXPECT_EQ(Bundle(*again), text);
+  const fs::path file = Write(text, std::string("candidate") + kBundleSuffix);
+  EXPECT_EQ(HashOf(MustOpen(file)), HashOf(sources));
+  // Every damaged bundle is refused or is another candidate, and none crashes.
+  for (size_t size = 0; size < text.size(); ++size) {
+    const auto part = Unbundle(text.substr(0, size));
+    EXPECT_TRUE(!part || Bundle(*part) != text) << size;
+  }
+  const auto with = [](const std::string& name) {
+    return Unbundle("cupel.sources/1\nsource 1 k.cu\nx\nheader 1 " + name + "\ny\n");
+  };
+  EXPECT_TRUE(with("a/b.h"));
+  for (const char* name : {"../b.h", "/etc/b.h", "a/../../b.h", "", "-o", "a b.h", "./b.h", "k.cu",
+                           "cupel_generated/methods.h", "a//b.h", "a/", "a\\b.h"}) {
+    EXPECT_FALSE(with(name)) << name;
+  }
+  EXPECT_FALSE(Unbundle("cupel.sources/1\nsource 99999999999999999999 k.cu\nx\n"));
+  EXPECT_FALSE(Unbundle("cupel.sources/1\nfolder ../x\nsource 1 k.cu\nx\n"));
+}
+
+TEST_F(SourcesTest, ReadsTheFilesOfARecord) {
+  WriteTwo();
+  const Sources sources = MustOpen(op() / "mul.cu", {op() / "add.cu", op() / "binding.cpp"});
+  std::vector<ListedFile> listed;
+  for (const SourceFile& file : sources.files) {
+    listed.push_back({file.name, Sha256Hex(file.text), file.is_compiled});
+  }
+  auto again = OpenListed(op() / "mul.cu", listed, sources.folders);
+  ASSERT_TRUE(again) << again.error().ToString();
+  EXPECT_EQ(HashOf(*again), HashOf(sources));
+  again = OpenListed(op(), listed, sources.folders);
+  ASSERT_TRUE(again) << again.error().ToString();
+  fs::remove(op() / "detail" / "size.h");
+  again = OpenListed(op(), listed, sources.folders);
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().message, HasSubstr("detail/size.h is missing"));
+  listed[0].name = "../kernel.cu";
+  EXPECT_FALSE(OpenListed(op(), listed, sources.folders));
 }
 
 TEST(Cache, EvictsLeastRecentlyUsed) {

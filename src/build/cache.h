@@ -26,7 +26,7 @@ struct Artefacts {
 
 /// Everything that a build depends on.
 struct KeyInputs {
-  std::string_view source_name, source;
+  std::string_view source_name, source;  // of several files: "", and their Bundle
   const Options* options = nullptr;
   const Toolkit* toolkit = nullptr;
   const std::vector<std::string>* flags = nullptr;

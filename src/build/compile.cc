@@ -9,9 +9,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <map>
 #include <stop_token>
 #include <utility>
 
+#include "base/lanes.h"
 #include "build/steps.h"
 #include "os/files.h"
 #include "os/process.h"
@@ -51,11 +53,20 @@ os::Confinement Confine(const Job& job) {
   return confinement;
 }
 
-std::vector<std::string> NvccFlags(const Job& job) {
-  const std::string stem = fs::path(job.source_name).stem().string();
+std::string StemOf(const Unit& unit) { return fs::path(unit.source_name).stem().string(); }
+
+/// A file that nvcc writes for a unit, relative to the job's folder.
+std::string MadeFor(const Unit& unit, const std::string& suffix) {
+  return (fs::path(unit.keep) / (StemOf(unit) + suffix)).string();
+}
+
+bool IsOptimization(const std::string& flag) { return flag.starts_with("-O"); }
+
+/// Of nvcc, for a unit. `kind`: "-shared" or "-c".
+std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::string& kind) {
   std::vector<std::string> flags = {
       "--keep",
-      "-shared",
+      kind,
       "--cudart=none",
       "-Xcompiler",
       "-fPIC",
@@ -65,14 +76,27 @@ std::vector<std::string> NvccFlags(const Job& job) {
       fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",
       "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit rejects
-  flags.insert(flags.end(), job.flags.begin(), job.flags.end());
+  if (!unit.keep.empty()) flags.insert(flags.end(), {"--keep-dir", unit.keep});
+  for (const std::string& flag : job.flags) {
+    if (unit.is_cuda || !IsOptimization(flag)) flags.push_back(flag);
+  }
+  if (!unit.is_cuda) flags.insert(flags.end(), {"-Xcompiler", "-Og"});  // as CompileHostQuickly
   for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
+  for (const std::string& folder : job.includes) flags.push_back("-I" + folder);
   for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
   // For toolkits without the cuBLAS headers. A toolkit's own headers come first.
   const std::string cublas = (job.options->shim / "cublas").string();
   flags.insert(flags.end(), {"-Xcompiler", "-idirafter", "-Xcompiler", cublas});
-  flags.insert(flags.end(), {job.source_name, "-o", stem + ".so"});
+  const std::string output = MadeFor(unit, kind == "-c" ? ".o" : ".so");
+  flags.insert(flags.end(), {unit.source_name, "-o", output});
   return flags;
+}
+
+Command Nvcc(const Job& job, const Unit& unit, const std::string& kind) {
+  Command command = {job.toolkit->nvcc.string()};
+  const std::vector<std::string> flags = NvccFlags(job, unit, kind);
+  command.insert(command.end(), flags.begin(), flags.end());
+  return command;
 }
 
 /// Host code only records what it would launch: optimizing it costs more time than it could save.
@@ -195,118 +219,204 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
 }
 
 /// Where nvcc writes it.
-fs::path CubinOf(const Job& job) {
-  const std::string stem = fs::path(job.source_name).stem().string();
-  return job.folder / (stem + "." + job.options->arch + ".cubin");
+fs::path CubinOf(const Job& job, const Unit& unit) {
+  return job.folder / MadeFor(unit, "." + job.options->arch + ".cubin");
 }
 
-/// Runs both halves in parallel, then the steps that need both.
-Result<Compiled> RunSteps(const Job& job, const Runner& runner, const Steps& steps) {
-  Compiled host, device;
-  // If one half exceeds its limits (template or macro bombs), the other one would too: stop it.
-  std::stop_source give_up;
-  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
-  const auto run = [&](const std::vector<Command>& commands, Compiled& into) -> Status {
-    for (const Command& command : commands) {
-      const std::string tool = fs::path(command[0]).filename().string();
-      const bool is_front =
-          &commands == &steps.host || (&commands == &steps.device && &command == &commands[0]);
-      const auto result = runner.Run(command, is_front, give_up.get_token());
-      const bool is_given_up = give_up.stop_requested() && !job.options->stop.stop_requested();
-      if (!result && result.error().code == ErrorCode::kCancelled && is_given_up) break;
+/// Runs commands in sequence, and adds their results to one Compiled. If one exceeds its limits
+/// (template or macro bombs), stops those that share `give_up`: they would exceed them too.
+class Sequence {
+ public:
+  Sequence(const Job& job, const Runner& runner, std::stop_source& give_up)
+      : job_(job), runner_(runner), give_up_(give_up) {}
+
+  /// `fronts`: how many of the first commands are bounded by the size of the text.
+  Status Run(const std::vector<Command>& commands, size_t fronts, Compiled& into,
+             std::string* ptxas = nullptr) const {
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const std::string tool = fs::path(commands[i][0]).filename().string();
+      const auto result = runner_.Run(commands[i], i < fronts, give_up_.get_token());
+      const bool is_given_up = give_up_.stop_requested() && !job_.options->stop.stop_requested();
+      if (!result && result.error().code == ErrorCode::kCancelled && is_given_up) {
+        if (into.trouble.empty()) into.trouble = kGivenUp;
+        break;
+      }
       TRY(result);
       TRY(CheckNotKilled(*result, tool));
-      if (tool == "ptxas") into.ptxas = result->out;
+      if (tool == "ptxas" && ptxas != nullptr) *ptxas = result->out;
       if (Take(*result, tool, into)) continue;
-      if (into.limits || into.timed_out) give_up.request_stop();
+      if (into.limits || into.timed_out) give_up_.request_stop();
       break;
     }
     return {};
-  };
-  auto device_half = std::async(std::launch::async, [&] { return run(steps.device, device); });
-  const Status host_status = run(steps.host, host);
+  }
+
+  static constexpr const char* kGivenUp = "another part of the build failed";
+
+ private:
+  const Job& job_;
+  const Runner& runner_;
+  std::stop_source& give_up_;
+};
+
+/// Adds what another part of the build said. Keeps the trouble that came first, or is a cause.
+void Join(const Compiled& part, Compiled& into) {
+  into.output += part.output;
+  KeepWeaker(part.sandbox, into.sandbox);
+  if (!part.trouble.empty() && (into.trouble.empty() || into.trouble == Sequence::kGivenUp)) {
+    into.trouble = part.trouble;
+    into.timed_out = part.timed_out;
+    into.limits = part.limits;
+  }
+}
+
+/// Compiles one unit: both halves in parallel, then the step that needs both.
+Result<Compiled> RunSteps(const Sequence& sequence, const Steps& steps, std::string& ptxas) {
+  Compiled host, device;
+  auto device_half =
+      std::async(std::launch::async, [&] { return sequence.Run(steps.device, 1, device, &ptxas); });
+  const Status host_status = sequence.Run(steps.host, steps.host.size(), host);
   const Status device_status = device_half.get();
   TRY(host_status);
   TRY(device_status);
   // The host's half first: it reports errors of both, in nvcc's own words.
-  Compiled both = host;
-  both.output += device.output;
-  both.ptxas = device.ptxas;
-  KeepWeaker(device.sandbox, both.sandbox);
-  if (both.trouble.empty()) {
-    both.trouble = device.trouble;
-    both.timed_out = device.timed_out;
-    both.limits = device.limits;
-  }
-  if (both.trouble.empty()) TRY(run(steps.join, both));
-  both.ok = both.trouble.empty();
-  const std::string stem = fs::path(job.source_name).stem().string();
-  both.shared_object = job.folder / (stem + ".so");
-  both.ptx = job.folder / (stem + ".ptx");
-  both.cubin = CubinOf(job);
+  Compiled both = std::move(host);
+  Join(device, both);
+  if (both.trouble.empty()) TRY(sequence.Run(steps.join, 0, both));
   return both;
 }
 
 /// Writes the name with which both halves mark this file's private symbols as its own.
 /// By default cudafe++ generates it and cicc waits for it. A fixed name avoids the wait and is the
 /// same in every build.
-Status WriteModuleId(const Job& job, Steps& steps) {
-  std::string name = job.source_name;
+Status WriteModuleId(const Job& job, const Unit& unit, Steps& steps) {
+  std::string name = unit.source_name;
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   }
-  const std::string id = fmt::format("_{}_{}_{}", job.identity, name.size(), name);
+  const std::string id = fmt::format("_{}_{}_{}", unit.identity, name.size(), name);
   for (Command& command : steps.host) {
     const auto generate = std::find(command.begin(), command.end(), "--gen_module_id_file");
     if (generate != command.end()) command.erase(generate);
   }
-  const std::string stem = fs::path(job.source_name).stem().string();
-  const fs::path path = job.folder / (stem + ".module_id");
+  const fs::path path = job.folder / MadeFor(unit, ".module_id");
   TRY(os::WriteFileAtomically(path, id));
   std::error_code error;  // independent of the umask: the compiler may run as another user
   fs::permissions(path, static_cast<fs::perms>(0644), error);
   return {};
 }
 
+/// The command that links all units, from nvcc's own command for `unit`.
+Command LinkAll(const Job& job, const Unit& unit, Command link) {
+  const auto own = std::find(link.begin(), link.end(), MadeFor(unit, ".o"));
+  if (own == link.end() || job.units.size() == 1) return link;
+  std::vector<std::string> objects;
+  objects.reserve(job.units.size());
+  for (const Unit& one : job.units) objects.push_back(MadeFor(one, ".o"));
+  link.insert(link.erase(own), objects.begin(), objects.end());
+  return link;
+}
+
+/// A unit's part of a build.
+struct Part {
+  Compiled compiled;
+  std::string ptxas;
+  Command link;                                    // of this unit alone
+  std::map<std::string, std::string> environment;  // of that command
+};
+
+Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
+                   std::stop_source& give_up, Part& part) {
+  Runner runner(job, end);
+  const Sequence sequence(job, runner, give_up);
+  if (!unit.is_cuda) return sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled);
+  Command dryrun = Nvcc(job, unit, "-shared");
+  dryrun.insert(dryrun.begin() + 1, "--dryrun");
+  const auto listing = runner.Run(dryrun, false, give_up.get_token());
+  if (!listing && listing.error().code == ErrorCode::kCancelled &&
+      !job.options->stop.stop_requested()) {
+    part.compiled.trouble = Sequence::kGivenUp;
+    return {};
+  }
+  TRY(listing);
+  auto steps = listing->status.exited && listing->status.code == 0 ? ParseDryrun(listing->out)
+                                                                   : std::optional<Steps>();
+  if (steps) {
+    TRY(WriteModuleId(job, unit, *steps));
+    CompileHostQuickly(*steps);
+    runner.Set(steps->environment);
+    part.link = steps->link.front();
+    part.environment = steps->environment;
+    TRY_ASSIGN(part.compiled, RunSteps(sequence, *steps, part.ptxas));
+    return {};
+  }
+  // An nvcc with an unknown listing does all steps itself, in sequence.
+  TRY(sequence.Run({Nvcc(job, unit, "-c")}, 1, part.compiled));
+  part.ptxas = part.compiled.output;
+  part.link = {job.toolkit->nvcc.string(), "-shared", "--cudart=none",
+               MadeFor(unit, ".o"),        "-o",      MadeFor(unit, ".so")};
+  return {};
+}
+
+/// Both halves of a unit run at once, so half of the cores may each have a unit.
+size_t LanesFor(const Job& job) {
+  return std::min(std::max<size_t>(1, Cores() / 2), job.units.size());
+}
+
 }  // namespace
 
 Result<Compiled> Compile(const Job& job) {
-  Runner runner(job, Clock::now() + job.options->deadline);
-  Command nvcc = {job.toolkit->nvcc.string()};
-  const std::vector<std::string> flags = NvccFlags(job);
-  nvcc.insert(nvcc.end(), flags.begin(), flags.end());
-  Command dryrun = nvcc;
-  dryrun.insert(dryrun.begin() + 1, "--dryrun");
-  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun, false, job.options->stop));
-  auto steps = listing.status.exited && listing.status.code == 0 ? ParseDryrun(listing.out)
-                                                                 : std::optional<Steps>();
-  if (steps) {
-    TRY(WriteModuleId(job, *steps));
-    CompileHostQuickly(*steps);
-    runner.Set(steps->environment);
-    return RunSteps(job, runner, *steps);
+  const Clock::time_point end = Clock::now() + job.options->deadline;
+  std::stop_source give_up;
+  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
+  std::vector<Part> parts(job.units.size());
+  TRY(ForEachOnLanes(LanesFor(job), parts.size(), [&](size_t, size_t i) {
+    return CompileUnit(job, job.units[i], end, give_up, parts[i]);
+  }));
+  Compiled all = std::move(parts[0].compiled);
+  for (size_t i = 1; i < parts.size(); ++i) Join(parts[i].compiled, all);
+  const auto first = static_cast<size_t>(
+      std::find_if(job.units.begin(), job.units.end(), [](const Unit& u) { return u.is_cuda; }) -
+      job.units.begin());
+  if (first == job.units.size()) {
+    return Fail(ErrorCode::kInternal, "a build without a CUDA file");
   }
-  // An nvcc with an unknown listing does all steps itself, in sequence.
-  Steps whole;
-  whole.host = {nvcc};
-  TRY_ASSIGN(Compiled compiled, RunSteps(job, runner, whole));
-  compiled.ptxas = compiled.output;
-  return compiled;
+  if (all.trouble.empty()) {
+    Runner runner(job, end);
+    runner.Set(parts[first].environment);
+    const Sequence sequence(job, runner, give_up);
+    TRY(sequence.Run({LinkAll(job, job.units[first], parts[first].link)}, 0, all));
+  }
+  all.ok = all.trouble.empty();
+  all.shared_object = job.folder / MadeFor(job.units[first], ".so");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Unit& unit = job.units[i];
+    if (!unit.is_cuda) continue;
+    all.code.push_back(
+        {std::move(parts[i].ptxas), job.folder / MadeFor(unit, ".ptx"), CubinOf(job, unit)});
+  }
+  return all;
 }
 
 Result<Compiled> Assemble(const Job& job) {
   const Runner runner(job, Clock::now() + job.options->deadline);
-  const fs::path output = CubinOf(job);
-  Steps steps;
-  Command& ptxas = steps.join.emplace_back();
-  ptxas = {(job.toolkit->nvcc.parent_path() / "ptxas").string(),
-           "-v",
-           "--gpu-name=" + job.options->arch,
-           job.source_name,
-           "-o",
-           output.string()};
+  std::stop_source give_up;
+  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
+  const Unit& unit = job.units.front();
+  const fs::path output = CubinOf(job, unit);
+  Command ptxas = {(job.toolkit->nvcc.parent_path() / "ptxas").string(),
+                   "-v",
+                   "--gpu-name=" + job.options->arch,
+                   unit.source_name,
+                   "-o",
+                   output.string()};
   ptxas.insert(ptxas.end(), job.flags.begin(), job.flags.end());
-  return RunSteps(job, runner, steps);
+  Compiled compiled;
+  std::string text;
+  TRY(Sequence(job, runner, give_up).Run({ptxas}, 0, compiled, &text));
+  compiled.ok = compiled.trouble.empty();
+  compiled.code.push_back({std::move(text), {}, output});
+  return compiled;
 }
 
 }  // namespace cupel::build

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/demangle.h"
 #include "base/parse_number.h"
 #include "base/text.h"
+#include "build/is_one_of.h"
 
 namespace cupel::build {
 namespace {
@@ -101,6 +103,10 @@ std::optional<Diagnostic> ParseLine(string_view line) {
   const size_t error = line.find("error: ");
   if (undefined != string_view::npos) {
     diagnostic.message = line.substr(undefined);
+    return diagnostic;
+  }
+  if (const size_t twice = line.find("multiple definition of "); twice != string_view::npos) {
+    diagnostic.message = line.substr(twice, line.find(';', twice) - twice);
     return diagnostic;
   }
   // The assembler refers to its own input, which no one has seen.
@@ -281,7 +287,7 @@ std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem
   return diagnostics;
 }
 
-BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::string& source,
+BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std::string>& sources,
                      const std::vector<std::string>& operators, const std::string& fallback) {
   std::vector<Diagnostic> errors;
   for (const Diagnostic& diagnostic : diagnostics) {
@@ -296,11 +302,18 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::string& sou
   failure.message = fallback;
   if (!errors.empty()) {
     // An error on the candidate's own line is more useful to its author than one in a header.
-    auto first = std::find_if(errors.begin(), errors.end(),
-                              [&](const Diagnostic& error) { return error.file == source; });
+    auto first = std::find_if(errors.begin(), errors.end(), [&](const Diagnostic& error) {
+      return IsOneOf(sources, error.file);
+    });
     if (first == errors.end()) first = errors.begin();
     failure.where = Where(*first);
     failure.message = first->message.substr(0, 300);
+    if (const auto name = Between(first->message, "Unresolved extern function '", "'")) {
+      failure.message = fmt::format(
+          "the file that calls the device function {} does not define it; files are "
+          "compiled without -rdc, so define it in a header that both include",
+          Demangle(*name));
+    }
     if (errors.size() > 1) failure.message += fmt::format(" (and {} more)", errors.size() - 1);
   }
   failure.diagnostics = std::move(diagnostics);

@@ -17,10 +17,10 @@ namespace cupel::build {
 std::vector<Diagnostic> ParseDiagnostics(std::string_view text,
                                          const std::filesystem::path& folder);
 
-/// The failure that the errors among `diagnostics` mean. `source` is the candidate's file name in
-/// them. `operators` are PyTorch's operators, sorted; they distinguish a call of the framework from
-/// a misspelt name. `fallback` is the message if there is no error.
-BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::string& source,
+/// The failure that the errors among `diagnostics` mean. `sources` are the candidate's file names
+/// in them. `operators` are PyTorch's operators, sorted; they distinguish a call of the framework
+/// from a misspelt name. `fallback` is the message if there is no error.
+BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std::string>& sources,
                      const std::vector<std::string>& operators, const std::string& fallback);
 
 /// Parses the output of ptxas -v.

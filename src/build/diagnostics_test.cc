@@ -14,7 +14,7 @@ using Severity = Diagnostic::Severity;
 const std::vector<std::string> kOperators = {"conv2d", "matmul", "mean", "mm", "relu"};
 
 BuildFailure ExplainText(const std::string& text) {
-  return Explain(ParseDiagnostics(text, "/work/dir"), "kernel.cu", kOperators, "it failed");
+  return Explain(ParseDiagnostics(text, "/work/dir"), {"kernel.cu"}, kOperators, "it failed");
 }
 
 TEST(Diagnostics, ReportsAssemblerErrors) {

@@ -145,7 +145,8 @@ TEST(Steps, SplitsListingIntoHalves) {
   ASSERT_TRUE(steps);
   ASSERT_EQ(steps->host.size(), 2u);
   ASSERT_EQ(steps->device.size(), 4u);
-  ASSERT_EQ(steps->join.size(), 2u);
+  ASSERT_EQ(steps->join.size(), 1u);
+  ASSERT_EQ(steps->link.size(), 1u);
   EXPECT_THAT(steps->host[0],
               ElementsAre("gcc", "-std=c++17", "-E", "-x", "c++", "-I/opt/cuda/include", "-D", "X",
                           "k.cu", "-o", "k.cpp4.ii"));

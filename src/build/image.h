@@ -31,18 +31,20 @@ struct KernelResources {
   int constant_bytes = 0;
 };
 
+/// The code of one .cu file. Files of one candidate have a shared object in common.
 struct Image {
-  std::string key;                      // SHA-256 over source, flags, toolkit and shim
+  std::string key;                      // SHA-256 over sources, flags, toolkit and shim
   std::filesystem::path shared_object;  // in the build cache; loaded only by the recorder
   std::string ptx;
   std::filesystem::path cubin;  // may be empty if only PTX was requested
   std::vector<KernelResources> resources;
   std::vector<Diagnostic> warnings;
   std::vector<std::string> notes;  // "uses inline assembly", "uses cuBLAS": allowed, worth knowing
-  std::filesystem::path source;    // the candidate as the user named it, for messages
-  std::string source_hash;
-  std::string toolkit;  // "nvcc 13.0.88"
-  std::string arch;     // "sm_90a"
+  std::filesystem::path source;    // the file as the user named it, for messages
+  std::string source_name;         // of the file in diagnostics and line tables
+  std::string source_hash;         // of all files of the candidate
+  std::string toolkit;             // "nvcc 13.0.88"
+  std::string arch;                // "sm_90a"
   std::vector<std::string> flags;
   bool from_cache = false;
   double build_seconds = 0;  // of the original build
@@ -50,7 +52,7 @@ struct Image {
   std::shared_ptr<const os::TempDir> folder;
 };
 
-/// The code of one candidate: a .cu file has one image, a Python program one for each extension.
+/// The code of one candidate: one image for each .cu file, and for each kernel of Triton.
 using Images = std::vector<std::shared_ptr<const Image>>;
 
 inline Images OneImage(Image image) { return {std::make_shared<const Image>(std::move(image))}; }

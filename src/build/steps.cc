@@ -105,8 +105,9 @@ std::optional<Steps> ParseDryrun(string_view listing) {
       shape += device ? 'p' : 'P';
       (device ? steps.device : steps.host).push_back(std::move(*command));
     } else {
-      shape += Has(*command, "-c") ? 'C' : Has(*command, "-shared") ? 'L' : '?';
-      steps.join.push_back(std::move(*command));
+      const bool links = !Has(*command, "-c");
+      shape += !links ? 'C' : Has(*command, "-shared") ? 'L' : '?';
+      (links ? steps.link : steps.join).push_back(std::move(*command));
     }
   }
   if (shape != "PFpcabCL") return std::nullopt;

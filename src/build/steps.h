@@ -17,7 +17,8 @@ struct Steps {
   std::map<std::string, std::string> environment;  // PATH, LD_LIBRARY_PATH
   std::vector<Command> host;                       // preprocess, split (cudafe++)
   std::vector<Command> device;                     // preprocess, cicc, ptxas, fatbinary
-  std::vector<Command> join;                       // compile cudafe++'s output, link
+  std::vector<Command> join;                       // compile cudafe++'s output
+  std::vector<Command> link;
 };
 
 /// Returns nothing if the listing has an unknown form (another nvcc): then nvcc itself must run.

@@ -212,7 +212,7 @@ class Generation {
     auto start = Clock::now();
     const auto look = [&](int64_t id, const assay::Candidate& built) -> Status {
       Entry& entry = Of(id);
-      const bool fine = std::holds_alternative<build::Image>(built.built);
+      const bool fine = built.images() != nullptr;
       const double seconds = SecondsSince(std::exchange(start, Clock::now()));
       TRY(RecordStage(entry, "build", fine, Json::object(), seconds, false));
       if (!fine) {

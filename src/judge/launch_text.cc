@@ -99,16 +99,19 @@ std::string LaunchText(const LaunchCounters& launch, const device::Description& 
   return out + "\n";
 }
 
-SourceText::SourceText(std::string file_name, const std::string& text)
-    : file_name_(std::move(file_name)) {
-  for (const std::string_view line : SplitLines(text)) lines_.emplace_back(line);
+void SourceText::Add(const std::string& file_name, const std::string& text) {
+  std::vector<std::string>& lines = lines_[file_name];
+  for (const std::string_view line : SplitLines(text)) lines.emplace_back(line);
 }
 
 std::string SourceText::Line(const std::string& file, int line) const {
-  if (BaseName(file) != file_name_ || line < 1 || static_cast<size_t>(line) > lines_.size()) {
+  // A line table may name the file with its folders.
+  auto found = lines_.find(file);
+  if (found == lines_.end()) found = lines_.find(BaseName(file));
+  if (found == lines_.end() || line < 1 || static_cast<size_t>(line) > found->second.size()) {
     return "";
   }
-  const std::string& text = lines_[static_cast<size_t>(line) - 1];
+  const std::string& text = found->second[static_cast<size_t>(line) - 1];
   const size_t first = text.find_first_not_of(" \t");
   return first == std::string::npos ? "" : Printable(text.substr(first));
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,14 @@ inline constexpr int kProfileWidth = 100;  // columns
 class SourceText {
  public:
   SourceText() = default;
-  SourceText(std::string file_name, const std::string& text);
+  SourceText(const std::string& file_name, const std::string& text) { Add(file_name, text); }
+  /// Adds a file. `file_name` is relative: "csrc/kernel.cu".
+  void Add(const std::string& file_name, const std::string& text);
   /// The trimmed line; empty if it belongs to another file.
   std::string Line(const std::string& file, int line) const;
 
  private:
-  std::string file_name_;
-  std::vector<std::string> lines_;
+  std::map<std::string, std::vector<std::string>> lines_;  // by file name
 };
 
 /// "kernel<64>" of "void kernel<64>(float*, int)".

@@ -13,7 +13,10 @@ namespace {
 class Backwards {
  public:
   explicit Backwards(const Plan& plan) : plan_(plan) {
-    for (const View& output : plan.outputs) Need(output.address.buffer);
+    for (const View& output : plan.outputs) {
+      Need(output.address.buffer);
+      results_.insert(output.address.buffer);
+    }
     for (const Node& node : plan.nodes) {
       const auto* upload = std::get_if<Upload>(&node.work);
       if (upload == nullptr) continue;
@@ -35,6 +38,11 @@ class Backwards {
     if (buffer >= 0) needed_.insert(buffer);
   }
   bool IsNeeded(const Address& address) const { return needed_.contains(address.buffer); }
+  /// Arguments are read-only, unless they are the result.
+  bool MayWrite(int buffer) const {
+    return plan_.buffers[static_cast<size_t>(buffer)].kind != BufferKind::kArgument ||
+           results_.contains(buffer);
+  }
 
   /// Bytes of a whole buffer are replaced: what was there before has no part.
   void Replace(const Address& to, uint64_t bytes) {
@@ -54,10 +62,10 @@ class Backwards {
   void Pass(const Launch& launch) {
     std::set<int> reached;
     ForEachPointer(launch, [&](const Address& address) { Reach(address.buffer, reached); });
-    if (std::none_of(reached.begin(), reached.end(),
-                     [&](int buffer) { return needed_.contains(buffer); })) {
-      return;
-    }
+    const auto writes_needed = [&](int buffer) {
+      return needed_.contains(buffer) && MayWrite(buffer);
+    };
+    if (std::none_of(reached.begin(), reached.end(), writes_needed)) return;
     found_.kernels = true;
     for (const int buffer : reached) Need(buffer);
   }
@@ -110,7 +118,7 @@ class Backwards {
 
   const Plan& plan_;
   std::map<int, std::set<int>> pointers_;  // by buffer: those whose addresses it contains
-  std::set<int> needed_;
+  std::set<int> needed_, results_;
   OwnWork found_;
 };
 

@@ -20,6 +20,7 @@ class OwnWorkTest : public testing::Test {
   OwnWorkTest() {
     plan_.buffers.resize(4);
     for (Buffer& buffer : plan_.buffers) buffer.bytes = 4 * kElements;
+    plan_.buffers[0].kind = BufferKind::kArgument;
     plan_.outputs = {Whole(1)};
   }
   void Launches(std::vector<int> buffers) {

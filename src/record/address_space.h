@@ -27,6 +27,7 @@ struct Allocation {
   Origin origin = Origin::kMalloc;
   int argument = -1;      // kArgument
   std::string symbol;     // kSymbol: mangled
+  int image = 0;          // kSymbol: the image whose variable it is
   bool constant = false;  // kSymbol: __constant__, which no kernel can write
   std::string value;      // the bytes of a one-element argument; empty: unknown to the host
   uint64_t value_at = 0;  // position of the value in the storage

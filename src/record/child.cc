@@ -45,6 +45,7 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   Setup setup = OrRefuse(SetupFromJson(*first));
   Session& session = CurrentSession();
   session.device = std::move(setup.device);
+  session.images = setup.images;
   for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
   InstallCrashHandlers();
   DisableTimeStampCounter();
@@ -59,6 +60,7 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   // After this message the parent ignores "internal" errors, because hostile code could send them.
   if (!WriteMessage({{"loading", true}})) return 1;
   const Candidate candidate = Candidate::Load(setup.shared_object);
+  session.CheckFatBinaries();
   if (const auto status = os::ForbidFiles(); !status) {
     Refuse("host_crash", status.error().ToString());
   }

@@ -130,6 +130,7 @@ plan::View Session::Resolve(const RawView& view, std::string_view what) {
 plan::Launch Session::Resolve(const RawLaunch& raw) {
   plan::Launch launch;
   launch.kernel = raw.kernel->name;
+  launch.image = raw.kernel->image;
   launch.grid = raw.grid;
   launch.block = raw.block;
   launch.cluster = raw.cluster;

@@ -49,6 +49,7 @@ Json WriteKernel(const Kernel& kernel) {
     params.push_back(param.bytes);
   }
   return Json{{"name", kernel.name},
+              {"image", kernel.image},
               {"param_bytes", kernel.param_bytes},
               {"params", std::move(params)},
               {"read_mask", Base64Encode(kernel.read_mask)},
@@ -69,6 +70,8 @@ Result<std::vector<int64_t>> Integers(const Json& json, const char* key, size_t 
 Result<Kernel> ReadKernel(const Json& json) {
   Kernel kernel;
   TRY_ASSIGN(kernel.name, JsonString(json, "name", "kernel"));
+  TRY_ASSIGN(const int64_t image, JsonInt(json, "image", "kernel"));
+  kernel.image = static_cast<int>(image);
   TRY_ASSIGN(const int64_t param_bytes, JsonInt(json, "param_bytes", "kernel"));
   kernel.param_bytes = static_cast<uint32_t>(param_bytes);
   TRY_ASSIGN(const auto params, JsonIntList(json, "params", "kernel"));
@@ -237,6 +240,7 @@ Json ToJson(const Setup& setup) {
   Json kernels = Json::array();
   for (const Kernel& kernel : setup.kernels) kernels.push_back(WriteKernel(kernel));
   return Json{{"shared_object", setup.shared_object},
+              {"images", setup.images},
               {"device", std::move(device)},
               {"kernels", std::move(kernels)}};
 }
@@ -245,6 +249,8 @@ Result<Setup> SetupFromJson(const Json& json) {
   constexpr std::string_view kWhat = "set-up";
   Setup setup;
   TRY_ASSIGN(setup.shared_object, JsonString(json, "shared_object", kWhat));
+  TRY_ASSIGN(const int64_t images, JsonInt(json, "images", kWhat));
+  setup.images = static_cast<int>(images);
   TRY_ASSIGN(const Json* device, JsonObject(json, "device", kWhat));
   TRY_ASSIGN(setup.device.name, JsonString(*device, "name", kWhat));
   TRY_ASSIGN(setup.device.full_name, JsonString(*device, "full_name", kWhat));

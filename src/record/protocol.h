@@ -20,6 +20,7 @@ namespace cupel::record {
 struct Setup {
   std::string shared_object;
   device::Description device;
+  int images = 1;  // that the shared object has
   std::vector<Kernel> kernels;
 };
 Json ToJson(const Setup& setup);

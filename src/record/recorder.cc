@@ -110,13 +110,13 @@ struct Recorder::Impl {
     plan::Plan plan;
   };
 
-  build::Images images;  // the one that is recorded
+  build::Images images;  // those that are recorded
   device::Description device;
   Options options;
   std::string shared_object;
-  std::string setup;                                             // the first frame
-  std::map<std::string, uint32_t, std::less<>> parameter_bytes;  // by kernel
-  std::map<std::string, uint64_t, std::less<>> symbol_bytes;
+  std::string setup;                                                // the first frame
+  std::map<std::pair<int, std::string>, uint32_t> parameter_bytes;  // by image and kernel
+  std::map<std::pair<int, std::string>, uint64_t> symbol_bytes;     // by image and variable
   std::optional<Child> child;
   os::SandboxReport sandbox;
   std::vector<Seen> seen;  // by the current child, or by a child that it replaced
@@ -282,8 +282,8 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
         return Inconsistent("a buffer does not match its argument");
       }
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
-      const auto symbol = symbol_bytes.find(buffer.symbol);
-      if (buffer.image != 0 || symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
+      const auto symbol = symbol_bytes.find({buffer.image, buffer.symbol});
+      if (symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
         return Inconsistent("a buffer does not match a device variable");
       }
     }
@@ -291,10 +291,9 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
   for (const plan::Node& node : plan.nodes) {
     const auto* launch = std::get_if<plan::Launch>(&node.work);
     if (launch == nullptr) continue;
-    const auto kernel = parameter_bytes.find(launch->kernel);
-    if (launch->image != 0 || kernel == parameter_bytes.end() ||
-        kernel->second != launch->parameters.size()) {
-      return Inconsistent("a launch does not match a kernel of this file");
+    const auto kernel = parameter_bytes.find({launch->image, launch->kernel});
+    if (kernel == parameter_bytes.end() || kernel->second != launch->parameters.size()) {
+      return Inconsistent("a launch does not match a kernel of the candidate");
     }
   }
   return std::nullopt;
@@ -360,8 +359,9 @@ Recorder::Recorder(Recorder&&) noexcept = default;
 Recorder& Recorder::operator=(Recorder&&) noexcept = default;
 Recorder::~Recorder() = default;
 
-Result<Recorder> Recorder::Start(const build::Image& image, const device::Description& device,
+Result<Recorder> Recorder::Start(const build::Images& images, const device::Description& device,
                                  const Options& options) {
+  const build::Image& image = *images.at(0);
   // The layout of the runtime's structs depends on the toolkit's major version.
   const std::string major = fmt::format("nvcc {}.", CUDART_VERSION / 1000);
   if (!image.toolkit.empty() && !image.toolkit.starts_with(major)) {
@@ -370,9 +370,8 @@ Result<Recorder> Recorder::Start(const build::Image& image, const device::Descri
                             CUDART_VERSION / 1000, image.toolkit),
                 "use the toolkit that cupel was built with, or build cupel with this one");
   }
-  TRY_ASSIGN(const ptx::Module module, ptx::Parse(image.ptx));
   auto impl = std::make_unique<Impl>();
-  impl->images = build::OneImage(image);
+  impl->images = images;
   impl->device = device;
   impl->options = options;
   impl->shared_object = image.shared_object.string();
@@ -380,12 +379,18 @@ Result<Recorder> Recorder::Start(const build::Image& image, const device::Descri
   Setup setup;
   setup.shared_object = impl->shared_object;
   setup.device = device;
-  setup.kernels = KernelsOf(module, image);
-  for (const Kernel& kernel : setup.kernels) {
-    impl->parameter_bytes[kernel.name] = kernel.param_bytes;
-  }
-  for (const ptx::Variable& variable : module.variables) {
-    impl->symbol_bytes[variable.name] = variable.bytes;
+  setup.images = static_cast<int>(images.size());
+  for (int i = 0; i < setup.images; ++i) {
+    const build::Image& one = *images[static_cast<size_t>(i)];
+    TRY_ASSIGN(const ptx::Module module, ptx::Parse(one.ptx));
+    for (Kernel& kernel : KernelsOf(module, one)) {
+      kernel.image = i;
+      impl->parameter_bytes[{i, kernel.name}] = kernel.param_bytes;
+      setup.kernels.push_back(std::move(kernel));
+    }
+    for (const ptx::Variable& variable : module.variables) {
+      impl->symbol_bytes[{i, variable.name}] = variable.bytes;
+    }
   }
   impl->setup = DumpJson(ToJson(setup));
   TRY(impl->StartChild());

@@ -39,7 +39,8 @@ struct Options {
 /// new one.
 class Recorder : public CallRecorder {
  public:
-  static Result<Recorder> Start(const build::Image& image, const device::Description& device,
+  /// `images` have one shared object in common.
+  static Result<Recorder> Start(const build::Images& images, const device::Description& device,
                                 const Options& options);
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;

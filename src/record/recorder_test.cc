@@ -50,7 +50,8 @@ class RecorderTest : public testing::Test {
     if (!recorder_) {
       options_.program = "/proc/self/exe";
       options_.program = std::filesystem::read_symlink(options_.program);
-      auto started = Recorder::Start(image_, device::All().front(), options_);
+      auto started = Recorder::Start(images_.empty() ? build::OneImage(image_) : images_,
+                                     device::All().front(), options_);
       EXPECT_TRUE(started) << started.error().ToString();
       recorder_.emplace(std::move(*started));
     }
@@ -92,6 +93,7 @@ class RecorderTest : public testing::Test {
 
   Options options_;
   build::Image image_ = TestImage();
+  build::Images images_;  // instead of image_
 
  private:
   std::optional<Recorder> recorder_;
@@ -119,6 +121,61 @@ TEST_F(RecorderTest, RecordsThePlanOfHonestCode) {
   EXPECT_EQ(plan.device, device::All().front().name);
   ASSERT_EQ(recording.images.size(), 1u);
   EXPECT_EQ(recording.images[0]->ptx, image_.ptx);
+}
+
+/// The images of testdata/two_*.cu, in the order of `parts`.
+build::Images TwoImages(std::string_view parts, const char* object = CUPEL_RECORD_TWO ".so") {
+  build::Images images;
+  for (const char part : parts) {
+    build::Image image;
+    image.shared_object = object;
+    image.ptx = os::ReadFile(std::string(CUPEL_RECORD_TWO "_") + part + ".ptx", 16 << 20).value();
+    images.push_back(std::make_shared<const build::Image>(std::move(image)));
+  }
+  return images;
+}
+
+TEST_F(RecorderTest, FilesHaveKernelsAndVariablesOfTheirOwn) {
+  images_ = TwoImages("ab");
+  const auto outcome = Record("forward");
+  ASSERT_TRUE(std::holds_alternative<Recording>(outcome)) << std::get<Refusal>(outcome).message;
+  const auto& recording = std::get<Recording>(outcome);
+  EXPECT_EQ(recording.images.size(), 2u);
+  const plan::Plan& plan = recording.plan;
+  ASSERT_EQ(plan.nodes.size(), 5u);  // the first one sets up the constant of the second file
+  for (int image = 0; image < 2; ++image) {
+    const auto first = static_cast<size_t>(1 + 2 * image);
+    const auto& upload = std::get<plan::Upload>(plan.nodes[first].work);
+    const plan::Buffer& variable = plan.buffers.at(static_cast<size_t>(upload.to.buffer));
+    EXPECT_EQ(variable.symbol, "factors");
+    EXPECT_EQ(variable.image, image);
+    EXPECT_EQ(upload.bytes, image == 0 ? std::string("\0\0\0@", 4) : std::string("\0\0@@", 4));
+    const auto& launch = std::get<plan::Launch>(plan.nodes[first + 1].work);
+    EXPECT_EQ(launch.image, image);
+    EXPECT_EQ(launch.kernel, "_Z4WorkPfi");
+  }
+}
+
+TEST_F(RecorderTest, RejectsPlansThatDoNotFitTheirImages) {
+  images_ = TwoImages("ba");  // "only_here" is a variable of image 0 of the shared object
+  const Refusal refusal = RefusalOf(Record("forward"));
+  EXPECT_EQ(refusal.code, "host_crash");
+  EXPECT_THAT(refusal.message, HasSubstr("a buffer does not match a device variable"));
+}
+
+TEST_F(RecorderTest, RefusesDeviceCodeThatNvccDidNotCompile) {
+  images_ = TwoImages("ab");
+  ExpectRefused("registers", "unsupported_api", "device code that nvcc did not compile");
+}
+
+TEST_F(RecorderTest, RefusesFatBinariesInAnotherOrder) {
+  images_ = TwoImages("abb", CUPEL_RECORD_TWO "_forged.so");  // has three fat binaries
+  ExpectRefused("forward", "unsupported_api", "changes the order");
+}
+
+TEST_F(RecorderTest, RefusesAnotherNumberOfFatBinaries) {
+  images_ = TwoImages("abb");
+  ExpectRefused("forward", "unsupported_api", "changes the order");
 }
 
 TEST_F(RecorderTest, RecordsCopiesFillsAndSymbols) {
@@ -465,7 +522,7 @@ TEST_F(RecorderTest, RejectsForgedAnswersOfTheChild) {
 }
 
 TEST_F(RecorderTest, RejectsForgedPlansOfOtherImages) {
-  ExpectRefused("forge_kernel", "host_crash", "a launch does not match a kernel of this file");
+  ExpectRefused("forge_kernel", "host_crash", "a launch does not match a kernel of the candidate");
   ExpectRefused("forge_variable", "host_crash", "a buffer does not match a device variable");
   EXPECT_EQ(PlanOf(Record("forge_plan")).nodes.size(), 1u);
 }
@@ -481,7 +538,7 @@ TEST_F(RecorderTest, NamesAllMissingFunctions) {
 
 TEST_F(RecorderTest, RejectsAnImageOfAnotherToolkit) {
   image_.toolkit = "nvcc 11.8.89";
-  const auto started = Recorder::Start(image_, device::All().front(), options_);
+  const auto started = Recorder::Start(build::OneImage(image_), device::All().front(), options_);
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, ErrorCode::kEnvironment);
 }

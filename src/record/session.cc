@@ -30,20 +30,55 @@ RawView ViewOf(const CupelTensor& tensor) {
 }
 
 void Session::AddKernel(Kernel kernel) {
-  std::string name = kernel.name;
-  Kernel& added = kernels_.insert_or_assign(std::move(name), std::move(kernel)).first->second;
+  std::pair key(kernel.image, kernel.name);
+  Kernel& added = kernels_.insert_or_assign(std::move(key), std::move(kernel)).first->second;
   by_function_[&added] = &added;  // the handle that __cudaGetKernel returns
 }
 
-void Session::RegisterFunction(const void* host, const char* name) {
-  const auto it = kernels_.find(std::string_view(name));
+void** Session::RegisterFatBinary(const void* data) {
+  if (images == 1 && !handles_.empty()) return &handles_.front();
+  if (handles_.size() >= static_cast<size_t>(images)) {
+    RefuseUnsupported("unsupported_api",
+                      "host code registers device code that nvcc did not compile",
+                      "__cudaRegisterFatBinary");
+  }
+  fat_binaries_.push_back(data);
+  return &handles_.emplace_back(nullptr);
+}
+
+void Session::CheckFatBinaries() const {
+  // The linker puts the code of the files into one section, in their order.
+  const bool are_in_order =
+      std::is_sorted(fat_binaries_.begin(), fat_binaries_.end(), [](const void* a, const void* b) {
+        return reinterpret_cast<uint64_t>(a) < reinterpret_cast<uint64_t>(b);
+      });
+  if (images == 1 || (are_in_order && fat_binaries_.size() == static_cast<size_t>(images))) return;
+  RefuseUnsupported(
+      "unsupported_api",
+      "host code changes the order in which the device code of its files is registered",
+      "__cudaRegisterFatBinary");
+}
+
+int Session::ImageOf(void** handle) const {
+  if (images == 1) return 0;
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    if (handle == &handles_[i]) return static_cast<int>(i);
+  }
+  RefuseUnsupported("unsupported_api", "host code registers a kernel or variable without its code",
+                    "__cudaRegisterFunction");
+}
+
+void Session::RegisterFunction(void** handle, const void* host, const char* name) {
+  const auto it = kernels_.find({ImageOf(handle), name});
   if (it != kernels_.end()) by_function_[host] = &it->second;
 }
 
-void Session::RegisterVariable(const void* host, const char* name, uint64_t bytes, bool constant) {
+void Session::RegisterVariable(void** handle, const void* host, const char* name, uint64_t bytes,
+                               bool constant) {
   Allocation* allocation = memory.Allocate(bytes, Origin::kSymbol);
   if (allocation == nullptr) return;
   allocation->symbol = name;
+  allocation->image = ImageOf(handle);
   allocation->constant = constant;
   symbols_[host] = allocation->id;
 }
@@ -202,6 +237,7 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
       case Origin::kSymbol:
         buffer.kind = plan::BufferKind::kSymbol;
         buffer.symbol = allocation.symbol;
+        buffer.image = allocation.image;
         break;
       case Origin::kTensor:
       case Origin::kMalloc:

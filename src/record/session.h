@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cupel/abi.h"
@@ -49,8 +50,15 @@ class Session {
 
   // ---- the module ----
   void AddKernel(Kernel kernel);
-  void RegisterFunction(const void* host, const char* name);
-  void RegisterVariable(const void* host, const char* name, uint64_t bytes, bool constant);
+  /// Each .cu file of the candidate registers its device code when the shared object is loaded, in
+  /// the order of linking: the n-th is that of image n. `data`: where the code is. Returns a
+  /// handle.
+  void** RegisterFatBinary(const void* data);
+  /// Refuses if the registered fat binaries are not the images.
+  void CheckFatBinaries() const;
+  void RegisterFunction(void** handle, const void* host, const char* name);
+  void RegisterVariable(void** handle, const void* host, const char* name, uint64_t bytes,
+                        bool constant);
   /// By the host stub's address or by the handle that __cudaGetKernel returned; null if unknown.
   Kernel* FindKernel(const void* function);
   const Allocation* FindSymbol(const void* host) const;
@@ -87,6 +95,7 @@ class Session {
   void HostWaited() { async_reads_.clear(); }
 
   std::optional<FailedLaunch> failed_launch;
+  int images = 1;                       // of the shared object
   int last_error = 0;                   // cudaError_t
   std::string driver_problem;           // why a function of the driver returned an error
   uint64_t current_stream = 0;          // of the framework
@@ -114,7 +123,11 @@ class Session {
   void RememberConstants();
   std::string NameOf(const plan::Node& node) const;
 
-  std::map<std::string, Kernel, std::less<>> kernels_;
+  int ImageOf(void** handle) const;
+
+  std::map<std::pair<int, std::string>, Kernel> kernels_;  // by image and name
+  std::vector<const void*> fat_binaries_;
+  std::deque<void*> handles_;  // as many; their addresses are the handles
   std::map<const void*, Kernel*> by_function_;
   std::map<const void*, int> symbols_;  // host variable -> allocation id
   std::deque<CapturedGraph> graphs_;    // references stay valid

@@ -16,6 +16,13 @@
 namespace cupel::record {
 namespace {
 
+/// What nvcc's code passes to __cudaRegisterFatBinary.
+struct FatBinary {
+  int magic, version;
+  const void* data;
+  void* file;
+};
+
 struct CallConfiguration {
   dim3 grid, block;
   size_t shared = 0;
@@ -150,23 +157,22 @@ using namespace cupel::record;
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
-void** __cudaRegisterFatBinary(void* /*fat*/) {
-  static void* handle = nullptr;
-  return &handle;
+void** __cudaRegisterFatBinary(void* fat) {
+  return CurrentSession().RegisterFatBinary(static_cast<const FatBinary*>(fat)->data);
 }
 void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
 void __cudaUnregisterFatBinary(void** /*handle*/) {}
 char __cudaInitModule(void** /*handle*/) { return 0; }
 
-void __cudaRegisterFunction(void** /*handle*/, const char* host, char* /*device*/, const char* name,
+void __cudaRegisterFunction(void** handle, const char* host, char* /*device*/, const char* name,
                             int /*thread_limit*/, void* /*tid*/, void* /*bid*/, void* /*block*/,
                             void* /*grid*/, int* /*size*/) {
-  CurrentSession().RegisterFunction(host, name);
+  CurrentSession().RegisterFunction(handle, host, name);
 }
 
-void __cudaRegisterVar(void** /*handle*/, char* host, char* /*device*/, const char* name,
-                       int /*ext*/, size_t size, int constant, int /*global*/) {
-  CurrentSession().RegisterVariable(host, name, size, constant != 0);
+void __cudaRegisterVar(void** handle, char* host, char* /*device*/, const char* name, int /*ext*/,
+                       size_t size, int constant, int /*global*/) {
+  CurrentSession().RegisterVariable(handle, host, name, size, constant != 0);
 }
 
 void __cudaRegisterManagedVar(void** /*handle*/, void** /*host*/, char* /*device*/,

@@ -13,13 +13,14 @@
 
 namespace cupel::record {
 
-/// One kernel of the image: properties that the parent read from PTX and ptxas, and those that host
+/// One kernel of an image: properties that the parent read from PTX and ptxas, and those that host
 /// code set.
 struct Kernel {
   struct Param {
     uint32_t offset = 0, bytes = 0;
   };
   std::string name;  // mangled
+  int image = 0;     // that has it
   uint32_t param_bytes = 0;
   std::vector<Param> params;
   /// One byte per parameter byte, non-zero if the kernel reads it. Padding and unused parameters

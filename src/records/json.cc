@@ -81,6 +81,7 @@ std::vector<std::pair<std::string, std::string>> Tables() {
           {"established output", Documentation<EstablishedOutput>()},
           {"launch", Documentation<LaunchCounters>()},
           {"line", Documentation<LineCounters>()},
+          {"file", Documentation<build::ListedFile>()},
           {"resources", Documentation<build::KernelResources>()},
           {"asked", Documentation<Asked>()},
           {"sandbox", Documentation<os::SandboxReport>()},

@@ -27,6 +27,7 @@ struct Asked {
   std::string arch;
   std::vector<std::string> flags;  // in addition to the defaults
   std::vector<std::string> include_roots;
+  std::vector<std::string> include_folders;  // of a candidate of several files, relative
 };
 
 struct Provenance {

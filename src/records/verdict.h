@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "build/image.h"
+#include "build/sources.h"
 #include "records/comparison.h"
 #include "records/control.h"
 #include "records/counters.h"
@@ -110,6 +111,7 @@ struct Verdict {
   int trials = 0;
   std::string source_hash, image_key, task_hash, toolkit, torch_version, cupel_version;
   std::vector<std::string> flags;
+  std::vector<build::ListedFile> files;  // of a candidate of several files; else empty
   std::vector<build::KernelResources> resources;
   std::vector<SettingReport> settings;
   Provenance provenance;

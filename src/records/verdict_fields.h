@@ -436,6 +436,16 @@ struct Fields<GpuState> {
 };
 
 template <>
+struct Fields<build::ListedFile> {
+  template <typename Visitor, typename Record>
+  static void Visit(Visitor& visit, Record& file) {
+    visit("name", file.name, "relative to the candidate's folder");
+    visit("sha256", file.hash, "of the file");
+    visit("compiled", file.is_compiled, "false: a header, or another file that a file includes");
+  }
+};
+
+template <>
 struct Fields<build::KernelResources> {
   template <typename Visitor, typename Record>
   static void Visit(Visitor& visit, Record& resources) {
@@ -484,6 +494,8 @@ struct Fields<Asked> {
     visit("arch", asked.arch, "`sm_90`");
     visit("flags", asked.flags, "beyond the defaults");
     visit("include_roots", asked.include_roots, "paths");
+    visit.If(!asked.include_folders.empty(), "include_folders", asked.include_folders,
+             "folders of a candidate of several files in which it finds headers");
   }
   static const char* Problem(const Asked& asked) {
     if (asked.trials < 1 || asked.trials > 10000)
@@ -524,6 +536,7 @@ struct Fields<Verdict> {
           "`user`: `--seed` repeats this verdict; `entropy`: the inputs were secret");
     visit("trials", v.trials, "cases requested for each setting");
     visit("source_sha256", v.source_hash, "of the candidate");
+    visit.If(!v.files.empty(), "files", v.files, "if the candidate has several, see below");
     visit("image_key", v.image_key, "of source, flags, toolkit and shim");
     visit("task_sha256", v.task_hash, "of the task's code and configs");
     visit.Group("versions", "who made it", [&](auto& in) {

@@ -36,6 +36,7 @@ Verdict FullVerdict() {
   v.torch_version = "2.13";
   v.cupel_version = "1.2";
   v.flags = {"-O3"};
+  v.files = {{"csrc/k.cu", std::string(64, 'a'), true}, {"k.h", std::string(64, 'b'), false}};
   v.resources = {{"_Z1k", 32, 1024, 16, 8, 4, 2}};
   v.build_seconds = 1.5;
   v.total_seconds = 2.5;
@@ -112,7 +113,8 @@ Verdict FullVerdict() {
              "h100",
              "sm_90",
              {"-lm"},
-             {"inc"}};
+             {"inc"},
+             {"include"}};
   p.shared_object_hash = "a";
   p.ptx_hash = "b";
   p.cubin_hash = "c";

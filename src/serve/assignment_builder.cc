@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
-#include "build/build.h"
-#include "os/files.h"
+#include "build/sources.h"
 
 namespace cupel::serve {
 
@@ -39,7 +38,7 @@ Result<Assignment> AssignmentBuilder::Prepare(const Item& item,
   Assignment work;
   work.item = item;
   work.item.judged = {};
-  TRY_ASSIGN(work.source, os::ReadFile(item.kernel, build::kMaxSourceBytes));
+  TRY_ASSIGN(work.source, build::TextOf(item.kernel));
   if (!item.source_sha256.empty() && Sha256Hex(work.source) != item.source_sha256) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has changed since the run began", item.kernel.string()),

@@ -59,6 +59,7 @@ class FakeJudge final : public Judge {
     verdict.source_hash = Sha256Hex(text.ends_with("lie") ? "another" : text);
     verdict.task_hash = task.content_hash[work.item.backward ? 1 : 0];
     verdict.provenance.asked.trials = 1;
+    verdict.notes = {"the kernel is in " + files.kernel.filename().string()};
     if (is("time")) {
       verdict.decision = records::Decision::kAccepted;
       const auto add = [&](const char* id, records::SettingStatus status, const char* derived) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "build/sources.h"
 #include "os/fd.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
@@ -15,6 +16,11 @@ namespace cupel::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A file with such a name is never a bundle of several, whatever its text is.
+bool IsOneFile(const fs::path& name) {
+  return name.extension() == ".cu" || name.extension() == ".py";
+}
 
 /// The private folder of a worker: each kernel in its own folder, and tasks by hash.
 class WorkFolder {
@@ -27,6 +33,7 @@ class WorkFolder {
     if (!IsFileName(name.string())) {
       return Fail(ErrorCode::kInvalidArgument, "the kernel's path has no file name");
     }
+    if (!IsOneFile(name) && build::IsBundle(work.source)) name += build::kBundleSuffix;
     kernel_.reset();
     TRY_ASSIGN(kernel_, os::TempDir::Create(folder_.path()));
     files.kernel = kernel_->path() / name;

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "base/hash.h"
+#include "build/sources.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
 #include "task/case_file.h"
@@ -183,6 +184,28 @@ TEST_F(WorkerPoolTest, UnreadableKernelOrTaskIsAnErrorOutcome) {
   EXPECT_THAT(Of(0).error, HasSubstr("absent.cu"));
   EXPECT_THAT(Of(1).error, HasSubstr("there is no task \"no_such_task\""));
   EXPECT_EQ(Of(2).error, "");
+}
+
+TEST_F(WorkerPoolTest, WorkersGetProgramsAndAllFilesOfAFolder) {
+  fs::create_directory(folder_.path() / "op");
+  std::ofstream(folder_.path() / "op" / "k.cu") << "#include \"k.h\"\n";
+  std::ofstream(folder_.path() / "op" / "k.h") << "int k;\n";
+  const auto bundle = build::TextOf(folder_.path() / "op");
+  ASSERT_TRUE(bundle) << bundle.error().ToString();
+  EXPECT_THAT(*bundle, HasSubstr("int k;"));
+  Add("fine");
+  items_[0].kernel = folder_.path() / "op";
+  items_[0].source_sha256 = Sha256Hex(*bundle);
+  Add("fine");
+  items_[1].kernel = folder_.path() / "program.py";
+  std::ofstream(items_[1].kernel) << "import torch\n";
+  Add(*bundle);  // the text of a .cu file is never a bundle
+  MustRun();
+  const char* kNames[] = {"op.cupel-sources", "program.py", "kernel2.cu"};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(Of(i).error, "");
+    EXPECT_THAT(DumpJson(Of(i).verdict), HasSubstr(std::string("the kernel is in ") + kNames[i]));
+  }
 }
 
 TEST_F(WorkerPoolTest, RejectsKernelThatChangedSinceListing) {

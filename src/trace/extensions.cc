@@ -66,6 +66,21 @@ Extensions::Extensions(std::filesystem::path program, build::Options build, reco
       record_(std::move(record)),
       device_(std::move(device)) {}
 
+Result<build::SourcesOutcome> Extensions::BuildSources(const Sources& sources,
+                                                       const build::Options& options) const {
+  if (sources.files) return build::Build(*sources.files, options);
+  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+  const auto file = folder.path() / (sources.name + ".cu");
+  TRY(os::WriteFileAtomically(file, sources.text));
+  TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
+  if (auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
+    return build::SourcesOutcome(std::move(*failure));
+  }
+  auto& image = std::get<build::Image>(outcome);
+  image.source = program_;
+  return build::SourcesOutcome(build::OneImage(std::move(image)));
+}
+
 Result<Reply> Extensions::Build(const Json& question) {
   const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
@@ -78,18 +93,13 @@ Result<Reply> Extensions::Build(const Json& question) {
   options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
   if (sources.has_files) options.include_roots.push_back(program_.parent_path());
-  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
-  const auto file = folder.path() / (sources.name + ".cu");
-  TRY(os::WriteFileAtomically(file, sources.text));
-  TRY_ASSIGN(build::Outcome outcome, build::Build(file, options));
+  TRY_ASSIGN(const build::SourcesOutcome outcome, BuildSources(sources, options));
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
     Refusal refusal = RefusalOf(*failure, "extension " + sources.name);
     if (refusal.unsupported) return Reply(std::move(refusal));
     return Reply(built_.emplace(key, Failed(refusal)).first->second);
   }
-  auto& image = std::get<build::Image>(outcome);
-  image.source = program_;
-  TRY_ASSIGN(Reply reply, Load(std::move(image)));
+  TRY_ASSIGN(Reply reply, Load(std::get<build::Images>(outcome)));
   if (auto* json = std::get_if<Json>(&reply)) {
     (*json)["libraries"] = sources.libraries;
     built_.emplace(key, *json);
@@ -97,12 +107,13 @@ Result<Reply> Extensions::Build(const Json& question) {
   return reply;
 }
 
-Result<Reply> Extensions::Load(build::Image image) {
-  TRY_ASSIGN(auto recorder, record::Recorder::Start(image, device_, record_));
+Result<Reply> Extensions::Load(build::Images images) {
+  if (images_.size() + images.size() > kMostImages) return Reply(TooMany());
+  TRY_ASSIGN(auto recorder, record::Recorder::Start(images, device_, record_));
   TRY_ASSIGN(auto functions, recorder.Functions());
   if (auto* refusal = std::get_if<Refusal>(&functions)) return Reply(std::move(*refusal));
-  images_.push_back(std::make_shared<const build::Image>(std::move(image)));
-  const int number = static_cast<int>(images_.size()) - 1;
+  const int number = static_cast<int>(images_.size());
+  images_.insert(images_.end(), images.begin(), images.end());
   known_.emplace(number, Known{std::move(recorder), {}});
   return Reply(
       Json{{"image", number}, {"functions", std::get<std::vector<std::string>>(functions)}});

@@ -17,6 +17,7 @@
 #include "record/recorder.h"
 #include "record/work.h"
 #include "trace/join.h"
+#include "trace/sources.h"
 
 namespace cupel::trace {
 
@@ -29,8 +30,8 @@ class Extensions {
              device::Description device);
 
   using Reply = std::variant<Json, record::Refusal>;
-  /// {"name", "cpp", "cuda", "exports", "files", "flags"}: compiles an extension, once. The reply
-  /// has "image", "functions" and "libraries", the names in torch.ops.
+  /// {"name", "cpp", "cuda", "exports", "files", "flags", "named"}: compiles an extension, once.
+  /// The reply has "image", "functions" and "libraries", the names in torch.ops.
   Result<Reply> Build(const Json& question);
   /// {"image", "function", "arguments"}: records a call, once. The reply has "call", the number of
   /// its Part, "outputs" and "tuple".
@@ -55,7 +56,9 @@ class Extensions {
     record::Recorder recorder;
     std::map<std::string, size_t> calls;  // the numbers of their parts, by function and arguments
   };
-  Result<Reply> Load(build::Image image);
+  Result<build::SourcesOutcome> BuildSources(const Sources& sources,
+                                             const build::Options& options) const;
+  Result<Reply> Load(build::Images images);
 
   std::filesystem::path program_;
   build::Options build_;
@@ -63,7 +66,7 @@ class Extensions {
   device::Description device_;
   std::map<std::string, Json> built_;  // replies by the hash of the question
   build::Images images_;
-  std::map<int, Known> known_;  // by image
+  std::map<int, Known> known_;  // by their first image
   std::map<int, record::Kernel> kernels_;
   std::vector<Part> parts_;
   std::vector<std::string> notes_;

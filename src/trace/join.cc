@@ -426,12 +426,12 @@ class Joiner {
       return SameSize(at->second, buffer);
     }
     if (buffer.kind == plan::BufferKind::kSymbol) {
-      const auto [at, is_new] =
-          symbols_.try_emplace({part.image, buffer.symbol}, static_cast<int>(plan_.buffers.size()));
+      const auto [at, is_new] = symbols_.try_emplace({part.image + buffer.image, buffer.symbol},
+                                                     static_cast<int>(plan_.buffers.size()));
       if (!is_new) return at->second;
     }
     plan_.buffers.push_back(buffer);
-    plan_.buffers.back().image = buffer.kind == plan::BufferKind::kSymbol ? part.image : 0;
+    if (buffer.kind == plan::BufferKind::kSymbol) plan_.buffers.back().image += part.image;
     return static_cast<int>(plan_.buffers.size()) - 1;
   }
 
@@ -446,7 +446,7 @@ class Joiner {
 
   template <typename Work>
   static void Renumber(Work& work, const std::vector<int>& buffers, int image) {
-    if constexpr (std::is_same_v<Work, plan::Launch>) work.image = image;
+    if constexpr (std::is_same_v<Work, plan::Launch>) work.image += image;
     plan::ForEachAddress(work, [&](plan::Address& address) { Renumber(address, buffers); });
   }
 

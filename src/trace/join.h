@@ -19,7 +19,7 @@
 
 namespace cupel::trace {
 
-/// A recorded call of an extension's function: its plan, and the number of its image.
+/// A recorded call of an extension's function: its plan, and the number of its first image.
 struct Part {
   plan::Plan plan;
   int image = 0;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string_view>
 
 #include "base/json.h"
@@ -80,6 +82,58 @@ std::vector<std::string> LibrariesOf(std::string_view text, const std::string& e
   return libraries;
 }
 
+/// A source that `load` names: a file, or a text that the program wrote.
+struct Named {
+  std::string name;
+  std::optional<std::string> text;
+};
+
+/// "named": names, and for a text the list that has it and its place there.
+Result<std::vector<Named>> NamedSources(const Json& question) {
+  std::vector<Named> named;
+  if (!question.contains("named")) return named;
+  TRY_ASSIGN(const Json* list, JsonArray(question, "named", kSources));
+  for (const Json& item : *list) {
+    Named& one = named.emplace_back();
+    TRY_ASSIGN(one.name, JsonString(item, "name", kSources));
+    TRY_ASSIGN(const std::string where, JsonString(item, "list", kSources));
+    if (where == "files") continue;
+    TRY_ASSIGN(const int64_t index, JsonInt(item, "index", kSources));
+    TRY_ASSIGN(const auto texts, Texts(question, where == "cuda" ? "cuda" : "cpp"));
+    if (index < 0 || static_cast<size_t>(index) >= texts.size()) {
+      return Fail(ErrorCode::kInvalidArgument, "an extension has a source without a text");
+    }
+    one.text = texts[static_cast<size_t>(index)];
+  }
+  return named;
+}
+
+/// The sources as files that are compiled each by itself. Nothing if they cannot be: if there is no
+/// .cu file, if names are unusual, or if the files are not in the program's folder. Then they are
+/// one text.
+std::optional<build::Sources> AsFiles(const std::vector<Named>& named, const fs::path& folder) {
+  if (named.size() < 2) return std::nullopt;
+  std::error_code error;
+  const fs::path root = fs::weakly_canonical(folder, error);
+  std::vector<std::string> names;
+  std::map<std::string, std::string> texts;
+  for (const Named& one : named) {
+    std::string name = fs::path(one.name).filename().string();
+    if (one.text) {
+      texts[name] = *one.text;
+    } else {
+      const fs::path path = fs::weakly_canonical(root / fs::path(one.name), error);
+      const fs::path relative = path.lexically_relative(root);
+      const bool is_inside = !relative.empty() && *relative.begin() != "..";
+      if (is_inside && fs::exists(path, error)) name = relative.string();
+    }
+    names.push_back(std::move(name));
+  }
+  auto sources = build::OpenBelow(root, names, texts);
+  if (!sources) return std::nullopt;
+  return std::move(*sources);
+}
+
 }  // namespace
 
 Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
@@ -91,6 +145,18 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   TRY_ASSIGN(const auto cuda, Texts(question, "cuda"));
   TRY_ASSIGN(const auto files, Texts(question, "files"));
   TRY_ASSIGN(const auto exports, Texts(question, "exports"));
+  TRY_ASSIGN(const auto named, NamedSources(question));
+  sources.files = AsFiles(named, folder);
+  if (sources.files) {
+    sources.files->name = sources.name;
+    for (const build::SourceFile& file : sources.files->files) {
+      for (std::string& name : LibrariesOf(file.text, sources.name)) {
+        sources.libraries.push_back(std::move(name));
+      }
+    }
+    sources.has_files = !files.empty();
+    return Found(std::move(sources));
+  }
   std::string& text = sources.text;
   if (files.empty()) text = "#include <torch/extension.h>\n#include <cuda_runtime.h>\n";
   for (const std::string& part : cuda) text += part + "\n";

@@ -1,14 +1,16 @@
-// The source of an extension as one .cu file.
+// The source of an extension: as several files, or as one .cu file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "build/sources.h"
 #include "record/call_recorder.h"
 
 namespace cupel::trace {
@@ -19,6 +21,8 @@ struct Sources {
   std::vector<std::string> flags;      // that the program passes to nvcc
   std::vector<std::string> libraries;  // the names of its TORCH_LIBRARY blocks
   bool has_files = false;  // they are next to the program, where they may include others
+  /// Instead of `text`: files that are compiled each by itself.
+  std::optional<build::Sources> files;
 };
 
 /// `question`: see Extensions::Build. Reads files that the program names: only below `folder`. A

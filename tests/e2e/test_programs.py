@@ -135,6 +135,26 @@ def _(x, threads):
         import numpy
         self.ones = torch.from_numpy(numpy.ones(56, dtype=numpy.float32))"""),
     "double": module("return ext.scale(self.norm(self.linear(x.double()).float()), 128)", "self.linear.double()"),
+    # Both .cu files have a kernel and a function of the same names.
+    "several_files": module("return parts.double_it(parts.relu(self.norm(self.linear(x))))", head=HEAD + """
+for name, value in (("relu", "x[i] > 0 ? x[i] : 0"), ("double_it", "x[i] + x[i]")):
+    with open(name + ".cu", "w") as f:
+        f.write('''#include <torch/extension.h>
+static __global__ void run(const float* x, float* y, int n) {
+  const int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) y[i] = VALUE;
+}
+static int blocks(int n) { return (n + 127) / 128; }
+torch::Tensor NAME(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  run<<<blocks(x.numel()), 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}'''.replace("VALUE", value).replace("NAME", name))
+with open("binding.cpp", "w") as f:
+    f.write("#include <torch/extension.h>\\ntorch::Tensor relu(torch::Tensor); torch::Tensor double_it(torch::Tensor);"
+            'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("relu", &relu); m.def("double_it", &double_it); }')
+parts = load(name="parts", sources=["binding.cpp", "relu.cu", "double_it.cu"])
+"""),
     "prepared": module("return ext.scale(self.norm(x @ self.packed + self.linear.bias), 128)",
                        "self.register_buffer('packed', self.linear.weight.detach().t().contiguous(), persistent=False)"),
 }

@@ -12,6 +12,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile));
+  ReportNotes(candidate, events);
 
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.fresh_cases = options.fresh;

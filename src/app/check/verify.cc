@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "app/session.h"
@@ -13,6 +14,7 @@
 #include "judge/record.h"
 #include "os/files.h"
 #include "os/folders.h"
+#include "os/path.h"
 #include "records/json.h"
 #include "task/reduced.h"
 
@@ -28,17 +30,20 @@ struct Subject {
   judge::Record record;
   fs::path kernel;  // the path that messages name
   task::Task task;
+  std::optional<build::Sources> sources;  // if the kernel has several files
 };
 
-/// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
+/// Looks for the kernel at the path in the record, then next to the record, which is in `folder`. A
+/// kernel of several files may be a folder.
 Result<fs::path> FindKernel(const VerifyOptions& options, const judge::Record& record,
                             const fs::path& folder) {
   fs::path path = options.kernel.empty() ? fs::path(record.verdict.kernel_path) : options.kernel;
-  std::error_code error;
-  if (options.kernel.empty() && !fs::is_regular_file(path, error)) {
-    path = folder / path.filename();
-  }
-  if (fs::is_regular_file(path, error)) return path;
+  if (!path.has_filename()) path = path.parent_path();
+  const auto exists = [&](const fs::path& at) {
+    return os::IsFile(at) || (!record.verdict.files.empty() && os::IsFolder(at));
+  };
+  if (options.kernel.empty() && !exists(path)) path = folder / path.filename();
+  if (exists(path)) return path;
   return Fail(ErrorCode::kNotFound, fmt::format("cannot find the kernel {}", path.string()),
               "give the file that was judged with --kernel FILE");
 }
@@ -66,20 +71,41 @@ Result<Subject> FindSubject(const VerifyOptions& options, const fs::path& file_o
   TRY_ASSIGN(task::Task listed, FindTask(options, record));
   task::Task task = record.verdict.provenance.asked.reduced ? task::Reduced(std::move(listed))
                                                             : std::move(listed);
-  return Subject{std::move(record), std::move(kernel), std::move(task)};
+  Subject subject{std::move(record), std::move(kernel), std::move(task), std::nullopt};
+  const records::Verdict& verdict = subject.record.verdict;
+  if (!verdict.files.empty()) {
+    TRY_ASSIGN(subject.sources, build::OpenListed(subject.kernel, verdict.files,
+                                                  verdict.provenance.asked.include_folders));
+  }
+  return subject;
+}
+
+Result<std::string> SourceHashOf(const Subject& subject) {
+  if (subject.sources) return build::HashOf(*subject.sources);
+  TRY_ASSIGN(const std::string source, os::ReadFile(subject.kernel, build::kMaxSourceBytes));
+  return Sha256Hex(source);
 }
 
 /// The checks that must pass, otherwise the record is about other files or was edited.
 Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
   const judge::Record& record = subject.record;
-  TRY_ASSIGN(const std::string source, os::ReadFile(subject.kernel, build::kMaxSourceBytes));
   std::vector<RecordCheck> checks;
+  TRY_ASSIGN(const std::string source_hash, SourceHashOf(subject));
   checks.push_back({"digest", record.verdict.digest, record.computed_digest, true});
   checks.push_back({"form", "as cupel writes it",
                     record.is_canonical ? "as cupel writes it" : "not as cupel writes it", true});
-  checks.push_back({"source", record.verdict.source_hash, Sha256Hex(source), true});
+  checks.push_back({"source", record.verdict.source_hash, source_hash, true});
   checks.push_back({"task", record.verdict.task_hash,
                     subject.task.content_hash[static_cast<int>(record.verdict.direction)], true});
+  if (!subject.sources) return checks;
+  // Names the files that have changed.
+  for (size_t i = 0; i < subject.sources->files.size(); ++i) {
+    const build::SourceFile& file = subject.sources->files[i];
+    const std::string hash = Sha256Hex(file.text);
+    if (hash != record.verdict.files[i].hash) {
+      checks.push_back({file.name, record.verdict.files[i].hash, hash, true});
+    }
+  }
   return checks;
 }
 
@@ -140,6 +166,11 @@ Result<std::string> DeviceOf(const VerifyOptions& options, const records::Asked&
               "leave out --device, or give a GPU for a record that was made on a GPU");
 }
 
+Result<assay::Candidate> BuildSubject(Session& session, const Subject& subject) {
+  if (!subject.sources) return session.assay().Build(subject.kernel);
+  return assay::BuildCandidate(subject.kernel, *subject.sources, session.parts().build);
+}
+
 /// Judges again, with the options of the record.
 Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& subject,
                                 Events& events) {
@@ -154,7 +185,7 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
   TRY_ASSIGN(auto session, Session::Create(common, compile, events));
   events.Show(Progress{"building"});
-  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.kernel));
+  TRY_ASSIGN(assay::Candidate candidate, BuildSubject(*session, subject));
   candidate.path = subject.kernel;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   for (const std::string& warning : session->oracle().warnings()) {

@@ -24,9 +24,12 @@ namespace cupel::app {
 namespace {
 
 /// Display names. Kernels with the same file name also get their folder's name, then a number.
-std::vector<std::string> NamesOf(const std::vector<std::filesystem::path>& kernels) {
+std::vector<std::string> NamesOf(std::vector<std::filesystem::path> kernels) {
   std::vector<std::string> names;
   std::set<std::string> taken;
+  for (auto& kernel : kernels) {
+    if (!kernel.has_filename()) kernel = kernel.parent_path();  // "folder/"
+  }
   for (const auto& kernel : kernels) {
     std::string name = kernel.filename().string();
     const bool alone = std::count_if(kernels.begin(), kernels.end(), [&](const auto& other) {
@@ -73,6 +76,7 @@ class BenchRun {
     report_.direction = DirectionOf(options_.target);
     report_.cupel = kVersion;
     TRY(building.get());
+    for (const assay::Candidate& candidate : candidates_) ReportNotes(candidate, events_);
     TRY(JudgeAll());
     TRY(TimeAll());
     TRY(CacheBaselines());

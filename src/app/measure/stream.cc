@@ -86,7 +86,9 @@ class StreamRun {
     job.question.distributions = distributions_;
     job.question.shadows = options_.shadow;
     job.build = [this, listed] {
-      return BuildCandidate(listed.kernel, options_.common, options_.compile);
+      Compile compile = options_.compile;
+      compile.sources = listed.sources;
+      return BuildCandidate(listed.kernel, options_.common, compile);
     };
     jobs_.push_back(std::move(job));
     return {};

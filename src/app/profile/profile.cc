@@ -60,11 +60,6 @@ Json ProfileJson(const records::Verdict& verdict) {
           {"settings", settings}};
 }
 
-judge::SourceText SourceOf(const assay::Candidate& candidate) {
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  return image == nullptr ? judge::SourceText() : app::SourceOf(*image);
-}
-
 /// Copies of the task, each with one of the requested settings. Every setting has its own plan.
 std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
   std::vector<task::Task> tasks;
@@ -111,6 +106,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile));
+  ReportNotes(candidate, events);
   const judge::SourceText source = SourceOf(candidate);
   GpuProfileReport report;
   Json& json = report.document;
@@ -160,6 +156,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile));
+  ReportNotes(candidate, events);
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.trials = 1;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));

@@ -28,6 +28,16 @@ judge::SourceText SourceOf(const build::Image& image) {
   return text ? judge::SourceText(build::SourceName(image.source), *text) : judge::SourceText();
 }
 
+judge::SourceText SourceOf(const assay::Candidate& candidate) {
+  judge::SourceText text;
+  if (candidate.sources != nullptr) {
+    for (const build::SourceFile& file : candidate.sources->files) text.Add(file.name, file.text);
+  } else if (const build::Images* images = candidate.images()) {
+    text = SourceOf(*images->front());
+  }
+  return text;
+}
+
 Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep) {
   TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));

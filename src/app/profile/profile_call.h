@@ -15,6 +15,8 @@ namespace cupel::app {
 
 /// The source that `image` was built from; empty if it cannot be read.
 judge::SourceText SourceOf(const build::Image& image);
+/// The files of a candidate; empty for a Python program.
+judge::SourceText SourceOf(const assay::Candidate& candidate);
 
 struct CallToProfile {
   const task::Task& task;

@@ -14,6 +14,7 @@
 #include "app/tasks/task_files.h"
 #include "base/hash.h"
 #include "base/name_some.h"
+#include "build/sources.h"
 #include "os/files.h"
 #include "os/path.h"
 #include "task/task.h"
@@ -23,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostKernelBytes = 16u << 20;
 constexpr size_t kMostItems = 100'000;
 constexpr size_t kMostRemarks = 100;
 
@@ -49,6 +49,24 @@ std::vector<fs::path> KernelsIn(const fs::path& folder, bool (*wanted)(const fs:
 }
 
 bool IsCuda(const fs::path& name) { return name.extension() == ".cu"; }
+
+/// A path of a folder, without a slash at its end.
+fs::path WithoutSlash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// The folders in `folder` that are kernels of several files, sorted.
+std::vector<fs::path> KernelFoldersIn(const fs::path& folder) {
+  std::vector<fs::path> kernels;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!os::IsFolder(entry->path())) continue;
+    if (!KernelsIn(entry->path(), IsCuda).empty()) kernels.push_back(entry->path());
+  }
+  std::sort(kernels.begin(), kernels.end());
+  return kernels;
+}
 
 class Lister {
  public:
@@ -176,6 +194,9 @@ class Lister {
     for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), IsCandidateName)) {
       named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
     }
+    for (const fs::path& kernel : KernelFoldersIn(folder / task::Name(direction))) {
+      named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
+    }
     return named;
   }
 
@@ -221,9 +242,14 @@ class Lister {
       item.id = fmt::format("{}/{}/{}", item.task, item.direction, item.kernel);
     }
     item.task_path = fs::absolute(task.path).lexically_normal().string();
-    item.kernel_path = fs::absolute(path).lexically_normal().string();
+    item.kernel_path = WithoutSlash(fs::absolute(path).lexically_normal()).string();
     TRY_ASSIGN(item.task_sha256, task::QuestionHash(task, direction));
-    TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostKernelBytes));
+    if (os::IsFolder(path) && IsCandidateName(path)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is a folder with the name of a file", path.string()),
+                  "rename the folder");
+    }
+    TRY_ASSIGN(const std::string source, build::TextOf(path));
     item.source_sha256 = Sha256Hex(source);
     list_.items.push_back(std::move(item));
     return {};
@@ -241,8 +267,12 @@ class Lister {
                                                     task::Name(listed.direction)));
     }
     if (!HasSettings(known->second.name, known->second, listed.direction)) return {};
-    return Add(known->second.name, known->second, listed.direction,
-               listed.kernel.lexically_normal().string(), listed.kernel);
+    if (!listed.sources.empty()) {
+      return Fail(ErrorCode::kUnsupported, "a suite cannot use \"sources\" of a kernel",
+                  "put the kernel's files into a folder, and name the folder as the kernel");
+    }
+    const fs::path kernel = WithoutSlash(listed.kernel.lexically_normal());
+    return Add(known->second.name, known->second, listed.direction, kernel.string(), kernel);
   }
 
   SuiteInputs inputs_;

@@ -7,6 +7,9 @@
 namespace cupel::cli {
 namespace {
 
+constexpr char kKernel[] =
+    "A .cu file, a folder with .cu and C++ files directly in it, a setup.py, or a Python answer";
+
 void AddDistributions(CLI::App* sub, std::string& distributions) {
   sub->add_option("--distributions", distributions,
                   "Inputs to try in addition to the task's own: all, none, or names "
@@ -30,11 +33,12 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand("check",
                                  "Judge whether a kernel is correct; print a verdict with reasons");
   auto& check = AddCommand<CheckCommand>(subcommands, sub);
-  sub->add_option("kernel", check.kernel, "A .cu file or a Python answer")->required();
+  sub->add_option("kernel", check.kernel, kKernel)->required();
   AddTarget(sub, check.target, false);
   AddCommon(sub, check.common, check.show);
   AddCompile(sub, check.compile);
   AddEntry(sub, check.compile);
+  AddSources(sub, check.compile);
   sub->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
   sub->add_flag("--fresh", check.fresh, "Compute new cases instead of using the case pool");
@@ -67,8 +71,8 @@ void AddVerify(CLI::App& app, Subcommands& subcommands) {
                   "Files that cupel check --json or cupel suite report --records wrote")
       ->required();
   sub->add_option("--kernel", command.kernel,
-                  "The .cu file, for one record (default: the path in the record, or the same name "
-                  "next to the record)")
+                  "The .cu file or folder, for one record (default: the path in the record, or the "
+                  "same name next to the record)")
       ->type_name("FILE");
   sub->add_option("--task", command.task,
                   "The task, for one record (default: the task in the record)");
@@ -81,12 +85,18 @@ void AddVerify(CLI::App& app, Subcommands& subcommands) {
 void AddBench(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
       "bench", "Time kernels on a GPU against eager PyTorch, torch.compile and each other");
-  auto& bench = AddCommand<BenchCommand>(subcommands, sub);
-  sub->add_option("kernels", bench.kernels, ".cu files or Python answers")->required();
+  auto& bench = AddCommand<BenchCommand>(subcommands, sub, [](const BenchCommand& command) {
+    return command.compile.sources.empty() || command.kernels.size() == 1
+               ? std::string()
+               : "--sources needs a single kernel; give each of several kernels as a folder";
+  });
+  sub->add_option("kernels", bench.kernels, ".cu files, folders of them, or Python answers")
+      ->required();
   AddTarget(sub, bench.target, false);
   AddCommon(sub, bench.common, bench.show);
   AddCompile(sub, bench.compile);
   AddEntry(sub, bench.compile);
+  AddSources(sub, bench.compile);
   sub->add_option("--baselines", bench.baselines,
                   "PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows "
                   "that both clocks agree")
@@ -102,9 +112,10 @@ void AddStream(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
       "stream", "Judge many candidates and time them on a GPU; compiles ahead in parallel");
   auto& stream = AddCommand<StreamCommand>(subcommands, sub);
-  sub->add_option("list", stream.list,
-                  "File with one line of JSON for each candidate: {\"kernel\": …, \"task\": …, "
-                  "\"backward\": …}")
+  sub->add_option(
+         "list", stream.list,
+         "File with one line of JSON for each candidate: {\"kernel\": …, \"sources\": […], "
+         "\"task\": …, \"backward\": …}")
       ->required();
   sub->add_option("--settings", stream.settings, "Settings to use: single, multi, heldout or all")
       ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
@@ -126,11 +137,12 @@ void AddProfile(CLI::App& app, Subcommands& subcommands) {
       app.add_subcommand("profile", "Profile a kernel: its bottleneck and the lines that cause it");
   auto& profile = AddCommand<ProfileCommand>(subcommands, sub);
   profile.target.settings = "single";
-  sub->add_option("kernel", profile.kernel, "A .cu file or a Python answer")->required();
+  sub->add_option("kernel", profile.kernel, kKernel)->required();
   AddTask(sub, profile.target, false);
   AddCommon(sub, profile.common, profile.show);
   AddCompile(sub, profile.compile);
   AddEntry(sub, profile.compile);
+  AddSources(sub, profile.compile);
   sub->add_option("--keep", profile.keep,
                   "With --device gpu: keep the recorded call and Nsight Compute's report in DIR")
       ->type_name("DIR");

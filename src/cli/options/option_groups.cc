@@ -84,6 +84,14 @@ void AddEntry(CLI::App* app, app::Compile& compile) {
       ->type_name("NAME");
 }
 
+void AddSources(CLI::App* app, app::Compile& compile) {
+  app->add_option("--sources", compile.sources,
+                  "Other .cu and C++ files of the kernel. Each file is compiled by itself, and all "
+                  "are linked")
+      ->type_name("FILE")
+      ->expected(1, 64);
+}
+
 void AddFullSize(CLI::App* app, bool& full_size) {
   app->add_flag("--full-size", full_size,
                 "On the emulator too, use the task's own sizes instead of the smaller ones in "

@@ -25,6 +25,7 @@ void AddModels(CLI::App* app, app::ModelOptions& models, bool keeps_transcript =
 void AddWeakSandbox(CLI::App* app, app::Compile& compile);
 void AddCompile(CLI::App* app, app::Compile& compile);
 void AddEntry(CLI::App* app, app::Compile& compile);
+void AddSources(CLI::App* app, app::Compile& compile);
 void AddFullSize(CLI::App* app, bool& full_size);
 void AddRounds(CLI::App* app, int& rounds);
 void AddTask(CLI::App* app, app::Target& target, bool positional);

@@ -111,13 +111,12 @@ class Extensions:
     def load(self, name: str, sources: Any, extra_cflags: Any = None, extra_cuda_cflags: Any = None, *_args: Any,
              **kwargs: Any) -> Functions | None:
         request: dict[str, Any] = {"name": str(name), "cpp": [], "cuda": [], "exports": [], "files": [],
-                                   "flags": [str(f) for f in extra_cuda_cflags or []]}
+                                   "flags": [str(f) for f in extra_cuda_cflags or []], "named": []}
         for source in texts_of(sources):
             text = self.files.text(source)
-            if text is None:
-                request["files"].append(source)
-            else:
-                request["cuda" if source.endswith((".cu", ".cuh")) else "cpp"].append(text)
+            part = "files" if text is None else "cuda" if source.endswith((".cu", ".cuh")) else "cpp"
+            request["named"].append({"name": source, "list": part, "index": len(request[part])})
+            request[part].append(source if text is None else text)
         return self.build(request, kwargs)
 
     def build(self, request: dict[str, Any], kwargs: dict[str, Any]) -> Functions | None:

@@ -24,6 +24,9 @@ def serve(channel: Any) -> None:
                 program = Program(request, ask)
                 program.check()
                 answer: dict[str, Any] = {"loaded": True}
+            elif request["op"] == "setup":
+                from setup_script import extensions_of
+                answer = {"extensions": extensions_of(request)}
             else:
                 answer = program.record(request)
         except SystemExit as error:
