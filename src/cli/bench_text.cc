@@ -106,10 +106,9 @@ std::string Remarks(const SettingTimes& setting) {
       text += fmt::format("  {}: {}\n", name, Printable(oddity));
     }
     if (timing.operators_us && timing.warm_us > 0) {
-      text +=
-          fmt::format("  {}: PyTorch's operators take {:.0f} % of the time ({} of {}, warm)\n",
-                      name, 100 * *timing.operators_us / timing.warm_us,
-                      Microseconds(*timing.operators_us), Microseconds(timing.warm_us));
+      text += fmt::format("  {}: PyTorch's operators take {:.0f} % of the time ({} of {}, warm)\n",
+                          name, 100 * *timing.operators_us / timing.warm_us,
+                          Microseconds(*timing.operators_us), Microseconds(timing.warm_us));
     }
     if (timing.energy) {
       text += fmt::format("  {}: {:.4g} mJ per call at {:.0f} W\n", name,
