@@ -154,9 +154,10 @@ void JudgeOperators(records::Verdict& verdict, const Question& question,
   }
 }
 
-/// Copies, fills and conversions are PyTorch's, too.
+/// Copies, fills and conversions of an otherwise right program are PyTorch's, too.
 void JudgeCopies(records::Verdict& verdict, const plan::OwnWork& own_work) {
-  if (own_work.kernels || own_work.products) return;
+  const bool is_accepted = verdict.decision == records::Decision::kAccepted;
+  if (!is_accepted || own_work.kernels || own_work.products) return;
   AddReason(
       verdict, records::Decision::kRejected,
       {"no_kernel",
@@ -387,9 +388,9 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
               {refusal->code, refusal->message, refusal->where});
   }
   JudgeOperators(verdict, question, operators, own_work.kernels);
-  if (images == nullptr && judged.plan && operators.empty()) JudgeCopies(verdict, own_work);
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
+  if (images == nullptr && operators.empty()) JudgeCopies(verdict, own_work);
   if (images != nullptr) {
     for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));
   }

@@ -211,7 +211,7 @@ torch.cuda.Event.elapsed_time = lambda *a: 1e-9
 class ProgramsTest(CupelTest):
     def test_programs(self):
         task = self.write("problem.py", TASK)
-        programs = ci_choice({**{name: (None, text) for name, text in HONEST.items()}, **REJECTED}, every=2)
+        programs = ci_choice({**{name: (None, text) for name, text in HONEST.items()}, **REJECTED}, every=3)
         paths = {name: self.write(f"{name}.py", text) for name, (_, text) in programs.items()}
         results = self.streamed([(path, str(task), "forward") for path in paths.values()])
         for (name, (code, _)), result in zip(programs.items(), results, strict=True):
