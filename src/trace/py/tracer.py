@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import without_threads
+
+
+def prepare() -> None:
+    """What locked processes need and cannot make."""
+    without_threads.prepare()
+
 
 def serve(channel: Any) -> None:
     """`channel`: read() returns a request or None, write() sends an answer or a question."""

@@ -1,6 +1,6 @@
-# Imports PyTorch once, then forks a locked process for each candidate. Forked processes run tracer.serve(channel) on
-# hostile code. This process runs no hostile code. The system call filter os::SyscallProfile::kTracer confines it, and
-# os::TracerLock() also confines forked processes.
+# Imports PyTorch once and calls tracer.prepare(), then forks a locked process for each candidate. Forked processes run
+# tracer.serve(channel) on hostile code. This process runs no hostile code. The system call filter
+# os::SyscallProfile::kTracer confines it, and os::TracerLock() also confines forked processes.
 #
 # Arguments: the folder of tracer.py, then the other entries of sys.path. cupel sends requests as frames (os/frames.h)
 # to descriptor 3. If a request fails, the answer is {"failure": text}.
@@ -88,9 +88,8 @@ def warm_up() -> None:
         layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(),
                                      torch.nn.Linear(144, 5))
         torch.softmax(layers(torch.empty(2, 3, 8, 8)), dim=1).sum()
-    import tracer  # noqa: F401
-    import without_threads
-    without_threads.prepare()
+    import tracer
+    tracer.prepare()
 
 
 class Program(ctypes.Structure):

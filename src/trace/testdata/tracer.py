@@ -3,6 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
+def prepare():
+    pass
+
+
 def serve(channel):
     while (request := channel.read()) is not None:
         if request["op"] == "echo":
