@@ -346,7 +346,7 @@ class Later:
                 self.y = ext.scale(self.norm(self.linear(self.x)), 128)
         self.graph.replay()
         return self.y""", "self.graph = None")),
-    "returns_the_previous_result": ("unwritten_output", module(f"""
+    "returns_the_previous_result": ("no_kernel", module(f"""
         y, self.y = self.y, {RIGHT}
         return self.y if y is None else y""", "self.y = None")),
     # ---- right at first ----
