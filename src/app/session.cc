@@ -48,7 +48,7 @@ Result<std::vector<std::string>> TorchWorker(const std::string& wanted,
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   TRY_ASSIGN(const oracle::Python python,
-             oracle::FindPython(wanted, cache / "cases" / "python.json", stop));
+             oracle::FindPython(wanted, cache / "cases" / "pythons.json", stop));
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   const fs::path library = program.parent_path() / "libcupel_gpu_worker.so";

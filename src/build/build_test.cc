@@ -60,7 +60,9 @@ class BuildTest : public testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  Image MustBuild(const fs::path& source) {
+  /// `source`: a file, or Sources. `Built`: an Image, or Images.
+  template <typename Built, typename Source>
+  Built MustBuildTo(const Source& source) {
     const auto outcome = Build(source, options_);
     if (!outcome) {
       ADD_FAILURE() << outcome.error().ToString();
@@ -70,8 +72,9 @@ class BuildTest : public testing::Test {
       ADD_FAILURE() << failure->code << " " << failure->where << " " << failure->message;
       return {};
     }
-    return std::get<Image>(*outcome);
+    return std::get<Built>(*outcome);
   }
+  Image MustBuild(const fs::path& source) { return MustBuildTo<Image>(source); }
   BuildFailure MustFail(const fs::path& source) {
     const auto outcome = Build(source, options_);
     if (!outcome) {
@@ -296,18 +299,7 @@ class SourcesTest : public BuildTest {
     EXPECT_TRUE(sources) << sources.error().ToString();
     return sources ? *sources : Sources{};
   }
-  Images MustBuildAll(const Sources& sources) {
-    const auto outcome = Build(sources, options_);
-    if (!outcome) {
-      ADD_FAILURE() << outcome.error().ToString();
-      return {};
-    }
-    if (const auto* failure = std::get_if<BuildFailure>(&*outcome)) {
-      ADD_FAILURE() << failure->code << " " << failure->where << " " << failure->message;
-      return {};
-    }
-    return std::get<Images>(*outcome);
-  }
+  Images MustBuildAll(const Sources& sources) { return MustBuildTo<Images>(sources); }
   BuildFailure MustFailAll(const Sources& sources) {
     const auto outcome = Build(sources, options_);
     if (!outcome || !std::holds_alternative<BuildFailure>(*outcome)) {

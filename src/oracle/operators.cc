@@ -215,7 +215,7 @@ class TorchOperators : public plan::OperatorRunner {
     if (python_) return {};
     TRY_ASSIGN(python_,
                FindPython(options_.python,
-                          options_.cache.empty() ? fs::path() : options_.cache / "python.json",
+                          options_.cache.empty() ? fs::path() : options_.cache / "pythons.json",
                           options_.stop));
     return {};
   }
