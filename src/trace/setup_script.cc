@@ -75,35 +75,6 @@ Result<SetupExtension> ReadExtension(const Json& json) {
   return extension;
 }
 
-/// The process's answer, or why there is none.
-Result<std::variant<Json, record::Refusal>> AnswerOf(PythonChild& child,
-                                                     const std::stop_token& stop) {
-  using Answer = std::variant<Json, record::Refusal>;
-  os::FrameEnd end{};
-  auto frame = os::ReadFrame(child.channel(), std::chrono::steady_clock::now() + kScriptDeadline,
-                             &end, stop);
-  if (!frame) {
-    if (frame.error().code == ErrorCode::kCancelled) return tl::unexpected(frame.error());
-    return Answer(Damaged("its answer is too large"));
-  }
-  if (!*frame && end == os::FrameEnd::kTimeout) {
-    return Answer(record::Refusal{
-        "host_timeout", fmt::format("setup.py did not finish within {} s", kScriptDeadline.count()),
-        "", false});
-  }
-  if (!*frame) {
-    return Answer(record::Refusal{
-        "host_crash", fmt::format("setup.py ended its process ({})", child.HowItEnded()), "",
-        false});
-  }
-  auto json = ParseJson(**frame, "setup.py");
-  if (!json || !json->is_object()) return Answer(Damaged("its answer is not JSON"));
-  if (!json->contains("refusal")) return Answer(std::move(*json));
-  auto refusal = ReadRefusal((*json)["refusal"]);
-  if (!refusal) return Answer(Damaged("its refusal cannot be read"));
-  return Answer(std::move(*refusal));
-}
-
 record::Refusal NotOne(const std::vector<SetupExtension>& extensions) {
   std::vector<std::string> names;
   names.reserve(extensions.size());
@@ -135,7 +106,7 @@ Result<Setup> RunSetup(const fs::path& script, PythonPool& pool, const device::D
   if (!written && written.error().code == ErrorCode::kCancelled) {
     return tl::unexpected(written.error());
   }
-  TRY_ASSIGN(auto answer, AnswerOf(child, stop));
+  TRY_ASSIGN(auto answer, ReadAnswer(child, "setup.py", {deadline, kScriptDeadline}, stop));
   if (auto* refusal = std::get_if<record::Refusal>(&answer)) return Setup(std::move(*refusal));
   const auto list = JsonArray(std::get<Json>(answer), "extensions", "setup.py");
   if (!list || (*list)->size() > kMostItems) return Setup(Damaged("its answer has no extensions"));

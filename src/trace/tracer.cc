@@ -116,30 +116,13 @@ Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
 }
 
 Result<Answer> Tracer::Impl::Read(Clock::time_point deadline) {
-  os::FrameEnd end{};
-  auto frame = os::ReadFrame(child->channel(), deadline, &end, options.record.stop);
-  if (!frame) {
-    if (frame.error().code == ErrorCode::kCancelled) {
-      child.reset();
-      return tl::unexpected<Error>(frame.error());
-    }
-    return End(Damaged("its answer is too large"));
+  auto answer = ReadAnswer(*child, "the program", {deadline, kDeadline}, options.record.stop);
+  if (!answer) {
+    child.reset();
+    return tl::unexpected<Error>(answer.error());
   }
-  if (!*frame && end == os::FrameEnd::kTimeout) {
-    return End({"host_timeout",
-                fmt::format("the program did not finish within {} s", kDeadline.count()), "",
-                false});
-  }
-  if (!*frame) {
-    const std::string how = child->HowItEnded();
-    return End({"host_crash", fmt::format("the program ended its process ({})", how), "", false});
-  }
-  auto json = ParseJson(**frame, kChild);
-  if (!json || !json->is_object()) return End(Damaged("its answer is not JSON"));
-  if (!json->contains("refusal")) return std::move(*json);
-  auto refusal = ReadRefusal((*json)["refusal"]);
-  if (!refusal) return End(Damaged("its refusal cannot be read"));
-  return End(std::move(*refusal));
+  if (auto* refusal = std::get_if<Refusal>(&*answer)) return End(std::move(*refusal));
+  return std::move(*answer);
 }
 
 /// The answer to a question of the program. A refusal ends the recording, whatever the program
