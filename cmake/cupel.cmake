@@ -2,7 +2,8 @@
 # cupel_library(NAME [HOT] [DEPS folder...] [LINK target...] [HOT_FILES file...]) makes the static library
 # cupel_NAME from the files *.cc in NAME and its sub-folders and, from *_test.cc, the test program NAME_test. HOT
 # folders and HOT_FILES are compiled with -O2, all others with -O1 (ADR 13). DEPS are folders of src/ and follow the
-# dependency table of docs/architecture.md, which tools/check_deps.py enforces.
+# dependency table of docs/architecture.md, which tools/check_deps.py enforces. Each test is an entry of ctest of its
+# own; each of SHARED_SUITES is one entry, because its tests share a PyTorch, which takes seconds to start.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -115,7 +116,7 @@ function(cupel_unity target)
 endfunction()
 
 function(cupel_library name)
-  cmake_parse_arguments(ARG "HOT" "TEST_MAIN" "DEPS;LINK;HOT_FILES" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "TEST_MAIN" "DEPS;LINK;HOT_FILES;SHARED_SUITES" ${ARGN})
   set(pch cupel_pch)
   if(ARG_HOT)
     set(pch cupel_pch_hot)
@@ -159,7 +160,18 @@ function(cupel_library name)
       target_precompile_headers(${name}_test REUSE_FROM cupel_pch_test)
     endif()
     target_compile_definitions(${name}_test PRIVATE CUPEL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/
+    set(filter "*")
+    if(ARG_SHARED_SUITES)
+      list(TRANSFORM ARG_SHARED_SUITES APPEND ".*" OUTPUT_VARIABLE shared)
+      list(JOIN shared ":" shared)
+      set(filter "*-${shared}")
+    endif()
+    foreach(suite IN LISTS ARG_SHARED_SUITES)
+      add_test(NAME ${name}/${suite} COMMAND ${name}_test --gtest_filter=${suite}.*)
+      set_tests_properties(${name}/${suite} PROPERTIES TIMEOUT 900 COST 50
+        ENVIRONMENT CUPEL_HOME=${CMAKE_SOURCE_DIR} SKIP_REGULAR_EXPRESSION "PyTorch was not found")
+    endforeach()
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/ TEST_FILTER "${filter}"
       PROPERTIES TIMEOUT 120 ENVIRONMENT CUPEL_HOME=${CMAKE_SOURCE_DIR})
   endif()
 endfunction()

@@ -41,7 +41,7 @@ class FilterTest : public ::testing::Test {
   }
   FilterTest() : folder_(*os::TempDir::Create()) {}
   void SetUp() override {
-    if (filter_ == nullptr) GTEST_SKIP() << "needs PyTorch";
+    if (filter_ == nullptr) GTEST_SKIP() << "PyTorch was not found";
   }
 
   MeasureOutcome Outcome(const std::string& code, const std::string& direction = "forward") {

@@ -20,15 +20,27 @@ using plan::OperatorValue;
 using plan::View;
 using testing::HasSubstr;
 
-class OperatorsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto python = FindPython("", "");
-    if (!python) GTEST_SKIP() << python.error().ToString();
+/// One process serves all tests: PyTorch takes seconds to start.
+struct SharedRunner {
+  os::TempDir folder = *os::TempDir::Create();
+  std::shared_ptr<plan::OperatorRunner> runner;
+
+  SharedRunner() {
     OperatorOptions options;
     options.script = std::filesystem::path(CUPEL_SOURCE_DIR) / "src/oracle/py/operators.py";
-    options.cache = folder_.path();
-    runner_ = MakeOperatorRunner(std::move(options));
+    options.cache = folder.path();
+    runner = MakeOperatorRunner(std::move(options));
+  }
+};
+
+class OperatorsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { shared_ = std::make_unique<SharedRunner>(); }
+  static void TearDownTestSuite() { shared_.reset(); }
+  void SetUp() override {
+    const auto python = FindPython("", shared_->folder.path() / "pythons.json");
+    if (!python) GTEST_SKIP() << python.error().ToString();
+    runner_ = shared_->runner;
   }
 
   Json Describe(const std::string& name, const std::string& arguments,
@@ -50,10 +62,12 @@ class OperatorsTest : public testing::Test {
     return problem ? *problem : "";
   }
 
-  os::TempDir folder_ = *os::TempDir::Create();
+  static std::unique_ptr<SharedRunner> shared_;
   std::shared_ptr<plan::OperatorRunner> runner_;
   std::vector<std::vector<float>> memory_;
 };
+
+std::unique_ptr<SharedRunner> OperatorsTest::shared_;
 
 OperatorValue Int(int64_t value) { return {value}; }
 View Floats(int buffer, int64_t offset, std::vector<int64_t> shape, std::vector<int64_t> strides) {

@@ -34,12 +34,28 @@ fs::path Source() { return CUPEL_SOURCE_DIR; }
 class OracleTest : public ::testing::Test {
  protected:
   OracleTest() : folder_(*os::TempDir::Create()) {}
+  static void SetUpTestSuite() { suite_folder_.emplace(*os::TempDir::Create()); }
+  static void TearDownTestSuite() {
+    shared_.reset();
+    suite_folder_.reset();
+  }
 
   void SetUp() override {
-    // Cached where the oracle looks, so that each test runs Python's probe only once.
-    fs::create_directories(folder_.path() / "cache");
-    const auto python = FindPython("", folder_.path() / "cache/pythons.json");
+    const auto python = FindPython("", suite_folder_->path() / "pythons.json");
     if (!python) GTEST_SKIP() << python.error().ToString();
+    // Stored where the oracle looks, so that no test repeats the probe.
+    fs::create_directories(folder_.path() / "cache");
+    fs::copy_file(suite_folder_->path() / "pythons.json", folder_.path() / "cache/pythons.json");
+  }
+  /// One oracle for the tests that need no other: PyTorch takes seconds to start.
+  static TorchOracle& Shared() {
+    if (!shared_) {
+      Options options;
+      options.script = Source() / "src/oracle/py/oracle.py";
+      options.cache = suite_folder_->path();
+      shared_.emplace(options);
+    }
+    return *shared_;
   }
   Options With(bool cached = true) const {
     Options options;
@@ -103,6 +119,8 @@ def get_init_inputs():
     return failure == nullptr ? "" : failure->message;
   }
 
+  static inline std::optional<os::TempDir> suite_folder_;
+  static inline std::optional<TorchOracle> shared_;
   os::TempDir folder_;
   mutable std::vector<std::string> progress_;
 };
@@ -133,7 +151,7 @@ def get_inputs(n=64):
 )";
 
 TEST_F(OracleTest, TruthIsExactEvenIfTheTaskCastsToFloat) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const CaseOutcome outcome = One(oracle, MakeTask(kNormCode));
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -177,7 +195,7 @@ def get_inputs(n=4000):
 )";
 
 TEST_F(OracleTest, ScaleAllowsPyTorchsLargestErrorIfFewElementsAreLarge) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const CaseOutcome outcome = One(oracle, MakeTask(kFrequentRowCode));
   ASSERT_EQ(FailureOf(outcome), "");
   const task::Output& y = std::get<Case>(outcome).outputs.at(0);
@@ -314,7 +332,7 @@ TEST_F(OracleWithSimulatedGpu, UsesTheCpuWhileAnotherProcessMeasures) {
 }
 
 TEST_F(OracleTest, MakesCompleteCasesOfOurTasks) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   struct Expected {
     const char* task;
     Direction direction;
@@ -419,7 +437,7 @@ def get_inputs():
     print("noise on stdout")
     return [torch.randn(4, 3)]
 )");
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -487,7 +505,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(16, 32)]
 )";
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto argmax = MakeTask("def forward_fn(x):\n    return x.argmax(1)\n" + tail, "{}", "a");
   EXPECT_FALSE(Special(oracle, argmax, Distribution::kIntegers));
   const auto step = MakeTask("def forward_fn(x):\n    return (x >= 0).float()\n" + tail, "{}", "b");
@@ -501,7 +519,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, DrawsTinyInputsForEpsilons) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto found = Special(oracle, MakeTask(kNormCode), Distribution::kTiny);
   ASSERT_TRUE(found);
   double largest = 0;
@@ -523,7 +541,7 @@ def get_inputs():
 )";
 
 TEST_F(OracleTest, OtherDistributionsReplaceEveryParameter) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const Task task = MakeTask(R"(
 def forward_fn(x, w, b):
     return F.layer_norm(x, [32], w, b)
@@ -557,7 +575,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, DrawsNegativeInputsAsFarBelowZeroAsTheTaskAllows) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto largest = [&](const char* name, const std::string& code, const std::string& drawn) {
     const Task task =
         MakeTask("def forward_fn(x, y):\n    return " + code +
@@ -594,7 +612,7 @@ TEST_F(OracleTest, DrawsNegativeInputsAsFarBelowZeroAsTheTaskAllows) {
 }
 
 TEST_F(OracleTest, DrawsOtherDistributionsInHalfPrecision) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   for (const char* type : {"half", "bfloat16"}) {
     const Task task = MakeTask("def forward_fn(x):\n    return (x.float() * 2).to(x.dtype)\n" +
                                    std::string(kTail).replace(std::string(kTail).rfind(")]"), 2,
@@ -618,7 +636,7 @@ std::string Filled(std::string text, const std::string& type) {
 
 // All float8 numbers, ties between them, and float32 numbers next to the ties, in both directions.
 TEST_F(OracleTest, ConvertsFloat8AsOurTableDoes) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   for (const char* type : kFloat8Types) {
     const CaseOutcome outcome = One(oracle, MakeTask(Filled(R"(
 def forward_fn(x, y):
@@ -663,7 +681,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, ScaleOfFloat8OutputLeavesItsRoundingOut) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   for (const char* type : kFloat8Types) {
     const CaseOutcome outcome = One(
         oracle,
@@ -681,7 +699,7 @@ TEST_F(OracleTest, ScaleOfFloat8OutputLeavesItsRoundingOut) {
 
 // The truth has all digits, and E is less than PyTorch's own error.
 TEST_F(OracleTest, RoundsToFloat8OnlyInTheReference) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const std::string code = R"(
 def forward_fn(x, w):
     scale = x.abs().amax(dim=1, keepdim=True) / 448
@@ -716,7 +734,7 @@ def get_inputs():
 // A cast may name its type in many ways, and all must give the same truth and the same E, except
 // that each task has its own draws.
 TEST_F(OracleTest, FindsRoundingToFloat8HoweverTheTypeIsNamed) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const std::string ways[] = {
       "q = v.to(torch.TYPE)",
       "q = v.to(dtype=w.dtype)",
@@ -759,7 +777,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, RefusesFloat8ThatItCannotRepeatInFloat64) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto failure = [&](const std::string& body, const std::string& name) {
     return FailureOf(
         One(oracle, MakeTask("def forward_fn(x):\n    " + body + "\n" + kTail, "{}", name)));
@@ -776,7 +794,7 @@ TEST_F(OracleTest, RefusesFloat8ThatItCannotRepeatInFloat64) {
 }
 
 TEST_F(OracleTest, DrawsOtherInputsInFloat8) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   for (const char* type : kFloat8Types) {
     const std::string tail = std::string(kTail).replace(std::string(kTail).rfind(")]"), 2,
                                                         Filled(").to(torch.TYPE)]", type));
@@ -812,7 +830,7 @@ def get_inputs():
     x = torch.randn(16, 16)
     return [(x + x.T).tril(4).triu(-4)]
 )";
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto task = MakeTask("def forward_fn(x, y):\n    return x @ y\n" + tail);
   const auto found = Special(oracle, task, Distribution::kNormal);
   ASSERT_TRUE(found);
@@ -827,7 +845,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, ExplainsWhyADistributionDoesNotApply) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto why = [&](const char* name, const std::string& code, Distribution kind) {
     const Task task = MakeTask("def forward_fn(x):\n    return " + code + "\n" + kTail, "{}", name);
     const task::Setting setting = task.SettingsOf(Direction::kForward)[0];
@@ -851,7 +869,7 @@ TEST_F(OracleTest, ExplainsWhyADistributionDoesNotApply) {
 }
 
 TEST_F(OracleTest, LayoutsKeepTheUsualNumbers) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const Task task = MakeTask("def forward_fn(x):\n    return x * 2\n" + std::string(kTail));
   const auto strided = Special(oracle, task, Distribution::kStrided);
   ASSERT_TRUE(strided);
@@ -902,7 +920,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.ones(5)]
 )");
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -937,7 +955,7 @@ def get_inputs():
     return [torch.randn(4, 3, requires_grad=True)]
 )",
                              "{}", "back", "backward");
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const CaseOutcome outcome = One(oracle, task, Direction::kBackward);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -1015,7 +1033,7 @@ TEST_F(OracleTest, RedrawsIfGradientsDependOnRounding) {
 }
 
 TEST_F(OracleTest, RefusesTinyInputsIfABiasDominatesAMaximum) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const std::string code = R"(
 def forward_fn(x, w, b):
     return F.max_pool1d(x * w + b, 2)
@@ -1053,7 +1071,7 @@ TEST_F(OracleTest, WarnsAboutUnknownConfigKeys) {
 }
 
 TEST_F(OracleTest, ExplainsUnsupportedReferences) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const auto failure = [&](const std::string& body, const std::string& name) {
     return FailureOf(One(oracle, MakeTask("def forward_fn(x):\n    " + body + R"(
 class Model(nn.Module):
@@ -1076,7 +1094,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, RetriesIfPyTorchWasKilled) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const std::string mark = (folder_.path() / "killed_once").string();
   const Task task = MakeTask(R"(
 import os
@@ -1132,7 +1150,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, NamesBrokenTask) {
-  TorchOracle oracle(With());
+  TorchOracle& oracle = Shared();
   const Task task = MakeTask("def forward_fn(x:\n");
   const auto outcomes =
       oracle.Cases(task, Direction::kForward, task.SettingsOf(Direction::kForward)[0], 1, {});

@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -60,21 +62,32 @@ Json Execute(const PythonChild& child, const std::string& code, milliseconds pat
 
 class PythonPoolTest : public testing::Test {
  protected:
+  static void SetUpTestSuite() { cache_.emplace(*os::TempDir::Create()); }
+  static void TearDownTestSuite() {
+    shared_.reset();
+    cache_.reset();
+  }
   void SetUp() override {
-    const auto python = oracle::FindPython("", cache_.path() / "pythons.json");
+    const auto python = oracle::FindPython("", cache_->path() / "pythons.json");
     if (!python) GTEST_SKIP() << python.error().ToString();
     std::ofstream(secret_.path() / "secret") << "secret\n";
   }
 
-  PoolOptions Options() const {
+  static PoolOptions Options() {
     PoolOptions options;
     options.zygote = fs::path(CUPEL_SOURCE_DIR) / "src/trace/py/zygote.py";
     options.tracer = fs::path(CUPEL_SOURCE_DIR) / "src/trace/testdata";
-    options.cache = cache_.path();
+    options.cache = cache_->path();
     return options;
   }
+  /// One pool for the tests that leave it as it is: PyTorch takes seconds to start.
+  static PythonPool& Shared() {
+    if (!shared_) shared_ = std::make_unique<PythonPool>(Options());
+    return *shared_;
+  }
 
-  os::TempDir cache_ = *os::TempDir::Create();
+  static inline std::optional<os::TempDir> cache_;
+  static inline std::unique_ptr<PythonPool> shared_;
   os::TempDir secret_ = *os::TempDir::Create();
 };
 
@@ -260,7 +273,7 @@ TEST_F(PythonPoolTest, StartsPyTorchOnceForManyProcesses) {
 }
 
 TEST_F(PythonPoolTest, SaysHowAProcessEnded) {
-  PythonPool pool(Options());
+  PythonPool& pool = Shared();
   const std::pair<const char*, const char*> ends[] = {
       {"import os; os._exit(7)", "exit status 7"},
       {"import os; os.abort()", "killed by SIGSEGV"},
@@ -291,7 +304,7 @@ TEST_F(PythonPoolTest, SaysHowAProcessEnded) {
 }
 
 TEST_F(PythonPoolTest, RefusesAttacks) {
-  PythonPool pool(Options());
+  PythonPool& pool = Shared();
   const PythonChild child = MustFork(pool);
   const std::string secret = secret_.path().string();
   EXPECT_THAT(Successes(child, kRefusedByTheLock, secret), testing::IsEmpty());
@@ -302,7 +315,7 @@ TEST_F(PythonPoolTest, RefusesAttacks) {
 }
 
 TEST_F(PythonPoolTest, GivesAProcessOnlyItsChannel) {
-  PythonPool pool(Options());
+  PythonPool& pool = Shared();
   const PythonChild child = MustFork(pool);
   const PythonChild other = MustFork(pool);
   const Json open = Execute(other, R"py(
@@ -316,6 +329,7 @@ for descriptor in range(1024):
 }
 
 TEST_F(PythonPoolTest, StartsAgainWhenTheForkingProcessHasDied) {
+  shared_.reset();  // the pool's supervisor must be the only child of this process
   PythonPool pool(Options());
   PythonChild child = MustFork(pool);
   // The only child of this process supervises the others, which end with it.
