@@ -234,6 +234,14 @@ TEST_F(TracerTest, RefusesOtherRandomTensors) {
   EXPECT_THAT(Steps(Program("    return F.dropout(self.linear(x), 0.5)")),
               HasSubstr("depends on random numbers"));
   EXPECT_EQ(Steps(Program("    return F.dropout(self.linear(x), 0.5, training=False)")), "addmm");
+  // Random numbers that no result depends on: a layer that gets the task's weight after its own.
+  const std::string layer =
+      "    other = nn.Linear(8, 6, bias=False)\n"
+      "    other.weight.data = self.linear.weight.data.clone()\n";
+  EXPECT_EQ(Steps(Program(layer + "    return other(x)")), "copy mm");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("no result depends on")));
+  EXPECT_THAT(Steps(Program(layer + "    return other(x) * torch.rand(1, device='cuda')")),
+              HasSubstr("depends on random numbers"));
 }
 
 TEST_F(TracerTest, RefusesReadingValues) {
@@ -271,6 +279,27 @@ TEST_F(TracerTest, KeepsDevicesApart) {
   EXPECT_EQ(Steps(Program("    return x + torch.ones(8, device=x.device) + torch.ones(8).cuda()")),
             "fill add.Tensor fill copy add.Tensor");
   EXPECT_EQ(Steps(Program("    return x * torch.tensor(2.0)")), "upload mul.Tensor");
+}
+
+TEST_F(TracerTest, CastsAsAutocastDoes) {
+  const auto autocast = [&](const std::string& body, const std::string& how = "'cuda'") {
+    return Steps(
+        Program("    with torch.autocast(" + how + "):\n      y = " + body + "\n    return y"));
+  };
+  // The input, the weight and the bias become half; a sum is computed in float32.
+  EXPECT_EQ(autocast("self.linear(x)"), "copy copy copy addmm");
+  EXPECT_EQ(last_.plan.outputs[0].dtype, DType::kF16);
+  EXPECT_EQ(autocast("F.scaled_dot_product_attention(x, x, x)", "'cuda', torch.bfloat16"),
+            "copy copy copy scaled_dot_product_attention");
+  EXPECT_EQ(last_.plan.outputs[0].dtype, DType::kBF16);
+  EXPECT_EQ(autocast("torch.relu(x.half()).sum()"), "copy relu copy sum");
+  EXPECT_EQ(last_.plan.outputs[0].dtype, DType::kF32);
+  EXPECT_EQ(autocast("x.half() + 1"), "copy add.Tensor");
+  EXPECT_EQ(autocast("torch.cat([x, x.half()])"), "copy copy cat");
+  EXPECT_EQ(autocast("self.linear(x)", "'cuda', enabled=False"), "addmm");
+  EXPECT_EQ(autocast("self.linear(x)", "'cpu'"), "addmm");  // the tensors are on the GPU
+  EXPECT_THAT(autocast("torch.ones(8, 8) @ torch.ones(8, 8)", "'cpu'"),
+              HasSubstr("tensors that are on the CPU"));
 }
 
 TEST_F(TracerTest, RecordsGraphs) {

@@ -150,7 +150,9 @@ class Calls:
         storages: dict[int, int] = {}
         listed: list[Any] = []  # storages, or their JSON
         views = [None if o is None else self.recording.view(o) for o in outputs]
-        needed = self.prepared(nodes, [self.recording.storage_of(o) for o in outputs if o is not None]) + nodes
+        results = [self.recording.storage_of(o) for o in outputs if o is not None]
+        nodes = self.without_unused_draws(nodes, results)
+        needed = self.prepared(nodes, results) + nodes
 
         def number(index: int) -> int:
             if index not in storages:
@@ -188,6 +190,31 @@ class Calls:
             bytes_of = {"dtype": "uint8", "shape": [storage.bytes], "strides": [1]}
             steps.append({"kind": "copy", "to": dict(bytes_of, at=[own, 0]), "from": dict(bytes_of, at=[source, 0])})
         return steps
+
+    def without_unused_draws(self, nodes: list[Node], results: list[Storage]) -> list[Node]:
+        """Leaves out random numbers that no result depends on, such as the first values of a layer that a call makes
+        and then fills from the task's parameters, and what was computed from them alone."""
+        if not any(node.draws for node in nodes):
+            return nodes
+        needed, live = {s.index for s in results}, []
+        for node in reversed(nodes):
+            lasts = any(self.is_kept(s) or s.argument is not None for s in node.writes)
+            if node.kind in ("call", "launch") or lasts or needed.intersection(s.index for s in node.writes):
+                live.append(node)
+                needed.difference_update(s.index for s in node.overwrites)
+                needed.update(s.index for s in node.reads)
+        unused = set(map(id, nodes)).difference(map(id, live))
+        drawn: set[int] = set()
+        left = []
+        for node in nodes:
+            if id(node) in unused and (node.draws or drawn.intersection(s.index for s in node.reads)):
+                drawn.update(s.index for s in node.writes)
+                if node.draws:
+                    self.recording.note("random numbers that no result depends on are not drawn (line %s)" %
+                                        node.fields.get("line"))
+            else:
+                left.append(node)
+        return left
 
     def prepared(self, nodes: list[Node], results: list[Storage]) -> list[Node]:
         """The earlier nodes that made what this call finds in memory, if they do not depend on inputs."""

@@ -71,6 +71,9 @@ class Devices(TorchFunctionMode):
         recording = self.recording
         if function in WHOLE:
             operator = WHOLE[function]
+            args, kwargs = recording.as_autocast(operator._schema, args, kwargs)
+        elif any(recording.autocast.on.values()):
+            raise recording.refuse(unsupported("recurrent layers under torch.autocast", "unsupported_operator"))
         else:
             packed = isinstance(args[1], torch.Tensor) and isinstance(args[2], (list, tuple)) and len(args) == 9
             operator = RECURRENT[function].input if not packed or isinstance(args[3], (list, tuple)) else None

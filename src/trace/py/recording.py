@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from autocast import Autocast, cast, eligible
 from refusal import Refusal, line_of, unsupported
 from storages import ANY, CUDA, DTYPES, HOST, Storage, Storages, content, digest, view_of
 from streams import Order
@@ -77,6 +78,7 @@ class Recording(TorchDispatchMode):
         self.depth = 0  # functions of PyTorch that are running
         self.helpers = 0  # those of them that are written in Python: their own calls name no device
         self.is_paused = 0
+        self.autocast = Autocast()
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
         self.notes: list[str] = []  # what was assumed about the program
         self.copied: dict[int, tuple[Any, Any, bytes]] = {}  # tensors with data, those without that they became, the data
@@ -132,6 +134,7 @@ class Recording(TorchDispatchMode):
         args, kwargs = self.without_data(args, kwargs)
         if func is aten.lift_fresh.default:
             return args[0]
+        args, kwargs = self.as_autocast(schema, args, kwargs)
         sources = list(tensors_in([args, kwargs]))
         device = self.device_of(func, sources)
         for tensor in sources:
@@ -146,6 +149,23 @@ class Recording(TorchDispatchMode):
         if written or fresh:
             self.add(func, values, results, fresh, written, device)
         return result
+
+    def as_autocast(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments as torch.autocast casts them, if it is on."""
+        if not any(self.autocast.on.values()):
+            return args, kwargs
+        tensors = list(tensors_in([args, kwargs]))
+        if any(self.storage_of(t).device == HOST and eligible(t) for t in tensors):
+            if self.autocast.is_on("cpu"):
+                raise self.refuse(unsupported("torch.autocast(\"cpu\") of tensors that are on the CPU"))
+            return args, kwargs
+        to = self.autocast.type_of(schema, tensors, kwargs.get("dtype")) if self.autocast.is_on() else None
+        if to is None:
+            return args, kwargs
+
+        def convert(tensor: torch.Tensor, dtype: torch.dtype) -> Any:
+            return self.operator(aten._to_copy.default, (tensor,), {"dtype": dtype})
+        return tuple(cast(a, to, convert) for a in args), {k: cast(v, to, convert) for k, v in kwargs.items()}
 
     def add(self, func: Any, values: list[Any], results: list[Any], fresh: list[Any], written: list[Any],
             device: str) -> None:

@@ -168,6 +168,7 @@ def install(recording: Recording, extensions: Extensions, device: dict[str, Any]
     building.load_inline, building.load = extensions.load_inline, extensions.load
     building.CUDA_HOME = building.CUDA_HOME or "/usr/local/cuda"
     torch.utils.swap_tensors = swapped
+    recording.autocast.install()
     torch.backends.mha.set_fastpath_enabled(False)
 
     def manual_seed(value: int) -> Any:
