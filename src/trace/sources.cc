@@ -134,6 +134,61 @@ std::optional<build::Sources> AsFiles(const std::vector<Named>& named, const fs:
   return std::move(*sources);
 }
 
+std::string Lines(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += part + "\n";
+  return text;
+}
+
+/// The module that load_inline adds for its argument `functions`.
+std::string ModuleOf(const std::vector<std::string>& exports) {
+  if (exports.empty()) return "";
+  std::string text = "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n";
+  for (const std::string& name : exports) {
+    if (IsName(name)) text += fmt::format("  m.def(\"{0}\", &{0});\n", name);
+  }
+  return text + "}\n";
+}
+
+constexpr char kCppHead[] = "#include <torch/extension.h>\n";
+constexpr char kCudaHead[] = "#include <torch/extension.h>\n#include <cuda_runtime.h>\n";
+
+/// True if `code` contains `name`, followed by a parenthesis.
+bool Declares(const std::string& code, const std::string& name) {
+  for (size_t at = code.find(name); at != std::string::npos; at = code.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const size_t next = code.find_first_not_of(" \t\n", end);
+    const bool is_word = (at == 0 || !build::IsWordChar(code[at - 1])) &&
+                         (end == code.size() || !build::IsWordChar(code[end]));
+    if (is_word && next != std::string::npos && code[next] == '(') return true;
+  }
+  return false;
+}
+
+/// PyTorch compiles cpp_sources with the module as a C++ file, and cuda_sources as another. One
+/// file is the same, and is faster to compile, if cpp_sources are only declarations and have all
+/// functions of the module.
+bool IsOneUnit(const std::vector<std::string>& cpp, const std::vector<std::string>& exports) {
+  const std::string code = build::CodeOnly(Lines(cpp));
+  for (size_t at = code.find('#'); at != std::string::npos; at = code.find('#', at + 1)) {
+    if (!std::string_view(code).substr(at).starts_with("#include")) return false;
+  }
+  return code.find_first_of("{=") == std::string::npos && !exports.empty() &&
+         std::all_of(exports.begin(), exports.end(),
+                     [&](const std::string& name) { return Declares(code, name); });
+}
+
+/// The two files.
+build::Sources AsUnits(const std::string& name, const std::vector<std::string>& cpp,
+                       const std::vector<std::string>& cuda,
+                       const std::vector<std::string>& exports) {
+  build::Sources sources;
+  sources.name = name;
+  sources.files.push_back({name + ".cpp", kCppHead + Lines(cpp) + ModuleOf(exports)});
+  sources.files.push_back({name + ".cu", kCudaHead + Lines(cuda)});
+  return sources;
+}
+
 }  // namespace
 
 Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
@@ -158,29 +213,31 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
     return Found(std::move(sources));
   }
   std::string& text = sources.text;
-  if (files.empty()) text = "#include <torch/extension.h>\n#include <cuda_runtime.h>\n";
-  for (const std::string& part : cuda) text += part + "\n";
-  for (const std::string& part : cpp) {
-    // The file defines what such a text declares.
-    if (build::CodeOnly(part).find('{') != std::string::npos) text += part + "\n";
-  }
-  // Definitions of kernels come before the C++ files that declare and call them.
-  auto ordered = files;
-  std::stable_partition(ordered.begin(), ordered.end(), [](const std::string& name) {
-    return fs::path(name).extension() == ".cu";
-  });
-  for (const std::string& name : ordered) {
-    auto file = FileText(name, folder);
-    if (auto* refusal = std::get_if<Refusal>(&file)) return Found(std::move(*refusal));
-    text += std::get<std::string>(file) + "\n";
-    sources.has_files = true;
-  }
-  if (!exports.empty() && text.find("PYBIND11_MODULE") == std::string::npos) {
-    text += "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n";
-    for (const std::string& name : exports) {
-      if (IsName(name)) text += fmt::format("  m.def(\"{0}\", &{0});\n", name);
+  if (named.empty()) {
+    if (!IsOneUnit(cpp, exports)) {
+      sources.files = AsUnits(sources.name, cpp, cuda, exports);
+      for (const build::SourceFile& file : sources.files->files) {
+        for (std::string& name : LibrariesOf(file.text, sources.name)) {
+          sources.libraries.push_back(std::move(name));
+        }
+      }
+      return Found(std::move(sources));
     }
-    text += "}\n";
+    text = kCudaHead + Lines(cuda) + Lines(cpp) + ModuleOf(exports);
+  } else {
+    if (files.empty()) text = kCudaHead;
+    text += Lines(cuda) + Lines(cpp);
+    // Definitions of kernels come before the C++ files that declare and call them.
+    auto ordered = files;
+    std::stable_partition(ordered.begin(), ordered.end(), [](const std::string& name) {
+      return fs::path(name).extension() == ".cu";
+    });
+    for (const std::string& name : ordered) {
+      auto file = FileText(name, folder);
+      if (auto* refusal = std::get_if<Refusal>(&file)) return Found(std::move(*refusal));
+      text += std::get<std::string>(file) + "\n";
+      sources.has_files = true;
+    }
   }
   sources.libraries = LibrariesOf(text, sources.name);
   if (text.size() > build::kMaxSourceBytes) {

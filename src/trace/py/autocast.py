@@ -8,11 +8,16 @@ from typing import Any
 
 import torch
 
-LOW = frozenset("aten::" + name for name in (
+
+def operators(names: str) -> frozenset[str]:
+    return frozenset("aten::" + name for name in names.split())
+
+
+LOW = operators(
     "_convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution prelu "
     "_prelu_kernel addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul "
-    "linalg_multi_dot scaled_dot_product_attention").split())
-FLOAT32 = frozenset("aten::" + name for name in (
+    "linalg_multi_dot scaled_dot_product_attention")
+FLOAT32 = operators(
     "__rpow__ rdiv acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm "
     "native_layer_norm rms_norm _fused_rms_norm group_norm native_group_norm frobenius_norm nuclear_norm cosine_similarity poisson_nll_loss "
     "cosine_embedding_loss nll_loss nll_loss_forward nll_loss2d nll_loss2d_forward hinge_embedding_loss kl_div l1_loss "
@@ -21,10 +26,10 @@ FLOAT32 = frozenset("aten::" + name for name in (
     "cdist _cdist_forward _euclidean_dist renorm logsumexp prod softmax _softmax log_softmax _log_softmax cumprod cumsum "
     "linalg_vector_norm linalg_matrix_norm sum norm upsample_nearest1d upsample_nearest2d upsample_nearest3d "
     "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d "
-    "_upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa").split())
-WIDEST = frozenset("aten::" + name for name in (
+    "_upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa")
+WIDEST = operators(
     "addcdiv addcmul atan2 bilinear cross linalg_cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d index_put "
-    "tensordot scatter_add cat stack").split())
+    "tensordot scatter_add cat stack")
 BANNED = "aten::binary_cross_entropy"
 
 
