@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.util
 import linecache
 import random
 import sys
@@ -16,8 +15,10 @@ from typing import Any
 import torch
 
 from calls import Calls
+from clocks import Clock
 from devices import Devices
 from extensions import Ask, BuildError, Extensions
+from imports import when_imported
 from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
@@ -36,10 +37,16 @@ class Program:
         files = MemoryFiles()
         files.install()
         install(self.recording, Extensions(self.recording, files, ask), request["device"])
-        if "triton" in self.source and importlib.util.find_spec("triton") is not None:
-            from triton_kernels import Kernels
-            Kernels(self.recording, ask, request["device"]).install()
+        Clock(self.file, self.recording.note).install()
+        when_imported("triton", lambda: self.use_triton(ask, request["device"]))
         self.module = self.run(self.source, self.file, "answer")
+
+    def use_triton(self, ask: Ask, device: dict[str, Any]) -> None:
+        from triton_kernels import Kernels
+        try:
+            Kernels(self.recording, ask, device).install()
+        except Refusal as refusal:
+            raise self.recording.refuse(refusal) from None
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
