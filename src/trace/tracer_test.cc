@@ -322,6 +322,23 @@ TEST_F(TracerTest, WhatIsMeasuredLastIsTheFastest) {
   }
 }
 
+TEST_F(TracerTest, NotesWhatPyTorchIsToldToDoOtherwise) {
+  EXPECT_EQ(Steps(Program("    return self.linear(x)", "pass",
+                          "torch.backends.cuda.matmul.allow_tf32 = True\n")),
+            "addmm");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("use TF32")));
+  // A program whose class has the name of the task's.
+  std::string program = Program("    return self.linear(x)");
+  program.replace(program.find("class ModelNew"), 14, "class Model");
+  EXPECT_EQ(Steps(program), "addmm");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("its class Model is judged")));
+  EXPECT_EQ(Steps(Program("    return x * self.depth",
+                          "self.depth = len(pathlib.Path(__file__).resolve().parents)",
+                          "import pathlib\n"
+                          "assert pathlib.Path(__file__).is_absolute()\n")),
+            "mul.Tensor");
+}
+
 TEST_F(TracerTest, RecordsGraphs) {
   EXPECT_EQ(Steps(Program(R"py(
     if self.graph is None:

@@ -30,6 +30,7 @@ from storages import CUDA, TYPES, digest
 class Program:
     def __init__(self, request: dict[str, Any], ask: Ask) -> None:
         self.file, self.source, self.reference = request["file"], request["source"], request.get("reference")
+        self.path = request.get("path") or self.file
         self.recording = Recording(self.file)
         self.devices = Devices(self.recording)
         self.models: dict[str, Bound] = {}
@@ -55,7 +56,7 @@ class Program:
 
     def run(self, source: str, file: str, name: str) -> types.ModuleType:
         module = types.ModuleType(name)
-        module.__file__ = file
+        module.__file__ = self.path if file == self.file else file
         sys.modules[name] = module  # dataclasses look here
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # inspect.getsource looks here
         with self.recorded():
@@ -86,15 +87,22 @@ class Program:
         finally:
             self.recording.refusal = None
 
+    def model_class(self) -> type:
+        for name in ("ModelNew", "Model"):
+            cls = getattr(self.module, name, None)
+            if isinstance(cls, type):
+                if name == "Model":
+                    self.recording.note("the program defines no class ModelNew; its class Model is judged")
+                return cls
+        raise Refusal("no_function", "the program defines no class ModelNew")
+
     def bound(self, request: dict[str, Any]) -> Bound:
         key = digest(request["init"], request["arguments"])
         if key not in self.models:
             init = {"args": [plain(v) for v in request["init"]["args"]],
                     "keywords": {k: plain(v) for k, v in request["init"]["keywords"].items()}}
             made = self.reference_state(init)
-            cls = getattr(self.module, "ModelNew", None)
-            if not isinstance(cls, type):
-                raise Refusal("no_function", "the program defines no class ModelNew")
+            cls = self.model_class()
             first = len(self.recording.storages.all)
             model = self.construct(cls, init)
             self.check()
