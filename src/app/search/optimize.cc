@@ -27,10 +27,13 @@
 namespace cupel::app {
 namespace {
 
-/// The source of the starting kernel; empty if models should write it. A Python answer also adds
-/// its flags to the options.
-Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& task,
-                                   Events& events) {
+constexpr OneFileOnly kNoProgram = {
+    "optimize evolves one C++/CUDA file",
+    "write its kernel as a .cu file with PYBIND11_MODULE (cupel extract writes the program's CUDA "
+    "sources)"};
+
+/// The source of the starting kernel; empty if models should write it.
+Result<std::string> StartingKernel(const OptimizeOptions& options, const task::Task& task) {
   std::filesystem::path kernel = options.kernel;
   if (kernel.empty() && !options.translate) {
     kernel = task.baseline[static_cast<int>(DirectionOf(options.target))];
@@ -41,9 +44,8 @@ Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& t
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
-  TRY_ASSIGN(const CandidateFile file, ExtractCandidate(kernel, &task, DirectionOf(options.target),
-                                                        options.common, options.compile, events));
-  return os::ReadFile(file.path, build::kMaxSourceBytes);
+  TRY(RequireCudaFile(kernel, kNoProgram));
+  return os::ReadFile(kernel, build::kMaxSourceBytes);
 }
 
 /// Fills `options` with the configuration and seed of the recorded run.
@@ -123,7 +125,7 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   if (run) TRY(CheckTask(*run, task, DirectionOf(options.target)));
   std::string start;
   if (!stored) {
-    TRY_ASSIGN(start, StartingKernel(options, task, events));
+    TRY_ASSIGN(start, StartingKernel(options, task));
   }
   PartEvents parts(events);
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, parts, true));
