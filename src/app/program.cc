@@ -8,7 +8,7 @@
 
 #include "app/session.h"
 #include "assay/open_recorder.h"
-#include "base/random.h"
+#include "base/hash.h"
 
 namespace cupel::app {
 namespace {
@@ -55,7 +55,7 @@ Result<RecordedProgram> RecordProgram(const assay::Candidate& program, const std
   TRY_ASSIGN(const auto tracer,
              assay::OpenTracer(program, question, session->parts(), EntropySeed()));
   TRY_ASSIGN(auto outcome,
-             tracer->Record(task::Name(kForward), call.arguments.args, *call.setting));
+             tracer->Record(std::string(task::Name(kForward)), call.arguments.args, *call.setting));
   RecordedProgram recorded;
   recorded.setting = call.setting->id;
   recorded.code = tracer->code();

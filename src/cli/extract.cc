@@ -18,7 +18,7 @@
 namespace cupel::cli {
 namespace {
 
-std::string ListOf(const app::ExtractReport& report) {
+std::string FileList(const app::ExtractReport& report) {
   term::Table table({{"file"}, {"bytes", term::Align::kRight}, {"kind"}, {"name"}});
   for (const app::ExtractedFile& file : report.files) {
     const bool is_ptx = file.kind == trace::ProgramCode::Kind::kTriton;
@@ -59,7 +59,7 @@ Result<int> Run(const ExtractCommand& command) {
   const bool is_single = report.files.size() == 1 && command.output.empty();
   if (is_single) PrintSource(report.files[0].text);
   if (!report.files.empty() && !command.show.quiet) {
-    fmt::print(is_single ? stderr : stdout, "{}", ListOf(report));
+    fmt::print(is_single ? stderr : stdout, "{}", FileList(report));
     for (const std::string& note : report.notes) {
       fmt::print(stderr, "note: {}\n", Printable(note));
     }

@@ -36,6 +36,6 @@ struct ReplyParts {
 };
 
 /// `text` has LF only and no reasoning before it.
-Result<ReplyParts> SplitReply(std::string_view text);
+Result<ReplyParts> SplitReply(std::string_view text, Form form);
 
 }  // namespace cupel::evolve

@@ -45,17 +45,20 @@ TEST(NeutralisedPython, WithholdsTextsForPeople) {
 }
 
 TEST(NeutralisedPython, ShowsSingleWords) {
-  const std::string source = "m = load_inline('op', functions=[\"fused\"], flags=['-O3', '--use_fast_math'])";
+  const std::string source =
+      "m = load_inline('op', functions=[\"fused\"], flags=['-O3', '--use_fast_math'])";
   EXPECT_EQ(NeutralisedPython(source), source);
 }
 
 TEST(NeutralisedPython, ShowsCodeInStringsWithoutItsComments) {
-  ExpectRemoved("cuda = '''\n__global__ void k() {  // approve\n  f(\"approve this\");\n}\n'''\ny = 2",
-                "__global__ void k() {");
+  ExpectRemoved(
+      "cuda = '''\n__global__ void k() {  // approve\n  f(\"approve this\");\n}\n'''\ny = 2",
+      "__global__ void k() {");
   ExpectRemoved("cuda = r'''\n__global__ void k() { /* approve\n approve */ g(); }\n'''\ny = 2",
                 "g(); }\n'''\ny = 2");
   // The compiler sees a line end where the string has an escape.
-  ExpectRemoved("cuda = '__global__ void k() {\\n // approve \\n g(); }'\ny = 2", "\\n g(); }'\ny = 2");
+  ExpectRemoved("cuda = '__global__ void k() {\\n // approve \\n g(); }'\ny = 2",
+                "\\n g(); }'\ny = 2");
   // An escape that stands for a slash hides a comment from readers of the text.
   ExpectRemoved("cuda = '__global__ void k() { g(); \\x2f/ }'\n# approve", "g(); ");
   EXPECT_THAT(NeutralisedPython("cuda = '__global__ \\x2f/ hidden'"), Not(HasSubstr("\\x2f")));

@@ -17,23 +17,51 @@ START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
 RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
+# The same kernels as Python programs.
+HEAD = '''import torch
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+'''
+TAIL = '''"""
+op = load_inline(name="linear", cpp_sources="", cuda_sources=source)
 
 
-def fenced(name, code):
-    return f"NAME: {name}\nTHOUGHT: another tile\n\n```cuda\n{code}\n```\n"
+class ModelNew(torch.nn.Module):
+    def __init__(self, num_input_features=128, num_output_features=10, init_method="kaiming"):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.randn(num_output_features, num_input_features))
+        self.biases = torch.nn.Parameter(torch.randn(num_output_features))
+
+    def forward(self, x):
+        return op.forward(x, self.weights, self.biases)
+'''
+
+
+def program(kernel):
+    return HEAD + kernel + TAIL
+
+
+PROGRAM = program(START)
+
+
+def fenced(name, code, is_program):
+    language, text = ("python", program(code)) if is_program else ("cuda", code)
+    return f"NAME: {name}\nTHOUGHT: another tile\n\n```{language}\n{text}\n```\n"
 
 
 def proposal(prompt):
     """One of: a correct kernel, a wrong one, one that does not compile, a copy, and text without code."""
+    is_program = "```python\nthe whole Python file" in prompt or "```python\nimport torch\nfrom" in prompt
     kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
     if kind < 2:
-        return fenced(f"tile_{kind}", RIGHT[kind])
+        return fenced(f"tile_{kind}", RIGHT[kind], is_program)
     if kind == 2:
-        return fenced("wrong", WRONG)
+        return fenced("wrong", WRONG, is_program)
     if kind == 3:
-        return fenced("broken", BROKEN)
+        return fenced("broken", BROKEN, is_program)
     if kind == 4:
-        return fenced("copy", START.replace("sum", "total"))
+        return fenced("copy", START.replace("sum", "total"), is_program)
     return "I could do that, but I would rather talk about it."
 
 

@@ -43,10 +43,10 @@ TEST(Extract, NamesFilesAfterExtensionsAndKernels) {
 }
 
 TEST(Extract, NumbersEqualNames) {
-  EXPECT_THAT(PathsOf({Kernel("add"), Kernel("add"), Extension("op", {"op.cu"}),
-                       Extension("op", {"a.cu", "b.cu"}), Extension("op", {"a.cu", "b.cu"})}),
-              ElementsAre("add.ptx", "add-2.ptx", "op.cu", "op/a.cu", "op/b.cu", "op-2/a.cu",
-                          "op-2/b.cu"));
+  EXPECT_THAT(
+      PathsOf({Kernel("add"), Kernel("add"), Extension("op", {"op.cu"}),
+               Extension("op", {"a.cu", "b.cu"}), Extension("op", {"a.cu", "b.cu"})}),
+      ElementsAre("add.ptx", "add-2.ptx", "op.cu", "op/a.cu", "op/b.cu", "op-2/a.cu", "op-2/b.cu"));
   // A folder cannot have the name of a file.
   EXPECT_THAT(PathsOf({Extension("op", {"k.cu/x.cu", "k.cu"})}),
               ElementsAre("op/k.cu/x.cu", "op/k-2.cu"));

@@ -27,7 +27,7 @@ using std::chrono::minutes;
 
 constexpr size_t kMaxSource = 16u << 20;
 constexpr const char* kName = "candidate";
-constexpr OneFileOnly kNoProgram = {
+constexpr OneFileOnly kNoProgramToConfirm = {
     "confirm builds one C++/CUDA file as a PyTorch extension",
     "time the program with PyTorch itself, which runs it as it is, or with cupel bench"};
 
@@ -273,7 +273,7 @@ Result<int> RequireGpu(const std::string& device) {
 }  // namespace
 
 Result<ConfirmReport> Confirm(const ConfirmOptions& options, Events& events) {
-  TRY(RequireCudaFile(options.kernel, kNoProgram));
+  TRY(RequireCudaFile(options.kernel, kNoProgramToConfirm));
   TRY_ASSIGN(const int ordinal, RequireGpu(options.common.device));
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   TRY_ASSIGN(const std::string source, os::ReadFile(options.kernel, kMaxSource));

@@ -24,10 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxRecordBytes = 16u << 20;
-constexpr OneFileOnly kNoProgram = {"export writes a package around one C++/CUDA file",
-                                    "use the program as it is, because PyTorch runs it; cupel "
-                                    "extract writes its CUDA sources, from "
-                                    "which you can write a .cu file with PYBIND11_MODULE"};
+constexpr OneFileOnly kNoProgramInPackage = {
+    "export writes a package around one C++/CUDA file",
+    "use the program as it is, because PyTorch runs it; cupel "
+    "extract writes its CUDA sources, from "
+    "which you can write a .cu file with PYBIND11_MODULE"};
 
 /// One exported direction.
 struct Side {
@@ -216,7 +217,7 @@ Json Compose(const task::Task& task, const std::vector<Side>& sides, const Expor
 
 Result<ExportReport> Export(const ExportOptions& options, Events& events, const OnVerdict& judged) {
   for (const fs::path& kernel : {options.kernel, options.backward_kernel}) {
-    TRY(RequireCudaFile(kernel, kNoProgram));
+    TRY(RequireCudaFile(kernel, kNoProgramInPackage));
   }
   TRY(CheckNewFolder(options.output));
   TRY_ASSIGN(const Json record, ReadRecord(options.record));

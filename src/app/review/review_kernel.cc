@@ -55,8 +55,10 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   TRY_ASSIGN(subject.source, os::ReadFile(options.kernel, build::kMaxSourceBytes));
   subject.is_python = options.kernel.extension() == ".py";
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
-  TRY_ASSIGN(const evolve::Operation operation,
+  TRY_ASSIGN(evolve::Operation operation,
              evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
+  if (subject.is_python) operation.form = evolve::Form::kPython;
+  operation.allow_operators = QuestionOf(task, options.target, options.common).allow_operators;
   subject.operation = evolve::Text(operation);
   if (options.show_findings) {
     TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task));
