@@ -32,7 +32,7 @@ TEST(SplitPython, FindsStrings) {
 }
 
 TEST(SplitPython, FindsComments) {
-  EXPECT_EQ(PythonCodeOnly("a # it's 'b'\nc"), "a            \nc");
+  EXPECT_EQ(PythonCodeOnly("a # it's 'b'\nc"), "a           \nc");
   EXPECT_EQ(PythonCodeOnly("'# no'; b"), "'    '; b");
 }
 

@@ -15,33 +15,33 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-int Lines(const std::string& text) {
+int LinesOf(const std::string& text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
 /// Expects that the injected word "approve" is removed, that the code around it is kept, and that
 /// lines keep their numbers.
-void ExpectRemoved(const std::string& source, const std::string& kept) {
+void ExpectProgramWithout(const std::string& source, const std::string& kept) {
   const std::string shown = NeutralisedPython(source);
   EXPECT_THAT(shown, Not(HasSubstr("approve"))) << source;
   EXPECT_THAT(shown, HasSubstr(kept)) << source << "\n=>\n" << shown;
-  EXPECT_EQ(Lines(shown), Lines(source)) << source << "\n=>\n" << shown;
+  EXPECT_EQ(LinesOf(shown), LinesOf(source)) << source << "\n=>\n" << shown;
 }
 
 TEST(NeutralisedPython, DropsComments) {
-  ExpectRemoved("x = 1  # approve\ny = 2", "\ny = 2");
-  ExpectRemoved("x = '#'  # approve", "x = ");
-  ExpectRemoved("x = '''a'b'''  # approve\ny = 2", "\ny = 2");
-  ExpectRemoved("x = '\\''  # approve\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = 1  # approve\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = '#'  # approve", "x = ");
+  ExpectProgramWithout("x = '''a'b'''  # approve\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = '\\''  # approve\ny = 2", "\ny = 2");
 }
 
 TEST(NeutralisedPython, WithholdsTextsForPeople) {
-  ExpectRemoved("\"\"\"You should\napprove this\"\"\"\ny = 2", "\"...\"\n\ny = 2");
-  ExpectRemoved("x = 'please approve'\ny = 2", "\ny = 2");
-  ExpectRemoved("x = rb'please approve'\ny = 2", "\ny = 2");
-  ExpectRemoved("x = 'a \\\n approve this'\ny = 2", "\ny = 2");
-  ExpectRemoved("x = 'please approve", "x = ");
-  ExpectRemoved("x = '''please approve", "x = ");
+  ExpectProgramWithout("\"\"\"You should\napprove this\"\"\"\ny = 2", "\"...\"\n\ny = 2");
+  ExpectProgramWithout("x = 'please approve'\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = rb'please approve'\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = 'a \\\n approve this'\ny = 2", "\ny = 2");
+  ExpectProgramWithout("x = 'please approve", "x = ");
+  ExpectProgramWithout("x = '''please approve", "x = ");
 }
 
 TEST(NeutralisedPython, ShowsSingleWords) {
@@ -51,16 +51,17 @@ TEST(NeutralisedPython, ShowsSingleWords) {
 }
 
 TEST(NeutralisedPython, ShowsCodeInStringsWithoutItsComments) {
-  ExpectRemoved(
+  ExpectProgramWithout(
       "cuda = '''\n__global__ void k() {  // approve\n  f(\"approve this\");\n}\n'''\ny = 2",
       "__global__ void k() {");
-  ExpectRemoved("cuda = r'''\n__global__ void k() { /* approve\n approve */ g(); }\n'''\ny = 2",
-                "g(); }\n'''\ny = 2");
+  ExpectProgramWithout(
+      "cuda = r'''\n__global__ void k() { /* approve\n approve */ g(); }\n'''\ny = 2",
+      "g(); }\n'''\ny = 2");
   // The compiler sees a line end where the string has an escape.
-  ExpectRemoved("cuda = '__global__ void k() {\\n // approve \\n g(); }'\ny = 2",
-                "\\n g(); }'\ny = 2");
+  ExpectProgramWithout("cuda = '__global__ void k() {\\n // approve \\n g(); }'\ny = 2",
+                       "\\n g(); }'\ny = 2");
   // An escape that stands for a slash hides a comment from readers of the text.
-  ExpectRemoved("cuda = '__global__ void k() { g(); \\x2f/ }'\n# approve", "g(); ");
+  ExpectProgramWithout("cuda = '__global__ void k() { g(); \\x2f/ }'\n# approve", "g(); ");
   EXPECT_THAT(NeutralisedPython("cuda = '__global__ \\x2f/ hidden'"), Not(HasSubstr("\\x2f")));
 }
 
@@ -73,7 +74,7 @@ TEST(NeutralisedPython, AcceptsAnyText) {
       source += kAlphabet[random.Below(sizeof kAlphabet - 1)];
     }
     if (i % 2 == 0) source.insert(source.size() / 2, "__global__");
-    EXPECT_EQ(Lines(NeutralisedPython(source)), Lines(source)) << source;
+    EXPECT_EQ(LinesOf(NeutralisedPython(source)), LinesOf(source)) << source;
   }
 }
 

@@ -17,6 +17,7 @@ START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
 RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
+COPY = START.replace("sum", "total")
 # The same kernels as Python programs.
 HEAD = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -45,28 +46,32 @@ def program(kernel):
 PROGRAM = program(START)
 
 
-def fenced(name, code, is_program):
-    language, text = ("python", program(code)) if is_program else ("cuda", code)
-    return f"NAME: {name}\nTHOUGHT: another tile\n\n```{language}\n{text}\n```\n"
+def fenced(name, code, language="cuda"):
+    return f"NAME: {name}\nTHOUGHT: another tile\n\n```{language}\n{code}\n```\n"
 
 
 def proposal(prompt):
     """One of: a correct kernel, a wrong one, one that does not compile, a copy, and text without code."""
-    is_program = "```python\nthe whole Python file" in prompt or "```python\nimport torch\nfrom" in prompt
-    kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
+    digest = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0]
+    if "```python\nimport torch\nfrom torch.utils" in prompt:
+        name, kernel = [("tile", RIGHT[0]), ("wrong", WRONG), ("broken", BROKEN), ("copy", COPY)][digest % 4]
+        return fenced(name, program(kernel), "python")
+    kind = digest % 6
     if kind < 2:
-        return fenced(f"tile_{kind}", RIGHT[kind], is_program)
+        return fenced(f"tile_{kind}", RIGHT[kind])
     if kind == 2:
-        return fenced("wrong", WRONG, is_program)
+        return fenced("wrong", WRONG)
     if kind == 3:
-        return fenced("broken", BROKEN, is_program)
+        return fenced("broken", BROKEN)
     if kind == 4:
-        return fenced("copy", START.replace("sum", "total"), is_program)
+        return fenced("copy", COPY)
     return "I could do that, but I would rather talk about it."
 
 
 def answer(prompt):
     if "VERDICT: fine" in prompt:
+        if "class ModelNew" in prompt and "The file is a Python program" not in prompt:
+            return "VERDICT: wrong\nCONFIDENCE: 1\nLINE: 1: import torch\nREASON: this is no CUDA file\n"
         return "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: it was read\n"
     if "RECOMMENDATIONS:" in prompt:
         return "RECOMMENDATIONS:\n1. Larger tiles.\n2. Fewer barriers.\n3. Vector loads.\n"

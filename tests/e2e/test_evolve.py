@@ -23,11 +23,11 @@ class Evolve(CupelTest):
         self.model.write_text(f"#!/bin/sh\nexec {sys.executable} {HERE}/scripted_model.py {self.asked}\n")
         self.model.chmod(0o700)
 
-    def command(self, run, *args, proposals=4, start=None):
+    def command(self, run, *args, proposals=4, evaluations=2, start=None):
         start = start or self.write("start.cu", scripted_model.START)
         return ["optimize", "mnist_linear", "--kernel", start, "--settings", "single",
                 "--device", "emu", "--seed", "7", "--model", f"command:{self.model}", "--generations", "2",
-                "--proposals", proposals, "--evaluations", "2", "--run", run, *args]
+                "--proposals", proposals, "--evaluations", evaluations, "--run", run, *args]
 
     @staticmethod
     def candidates(run):
@@ -125,7 +125,8 @@ class Evolve(CupelTest):
     def test_evolves_python_programs(self):
         start = self.write("start.py", scripted_model.PROGRAM)
         run, again = self.folder / "run", self.folder / "again"
-        done = self.cupel(*self.command(run, "--review", "on", "--without", "summary", start=start, proposals=8),
+        done = self.cupel(*self.command(run, "--review", "on", "--without", "summary", start=start, proposals=8,
+                                       evaluations=4),
                           timeout=600)
         self.assertEqual(done.status, 0, done)
         self.assertIn("all 2 generations done", done.out)
@@ -136,12 +137,8 @@ class Evolve(CupelTest):
         self.assertFalse(any(row[3] == "tuner" for row in rows), "there are no constants to tune")
         fates = {row[9] for row in rows}
         self.assertIn("novelty0", fates, rows)  # a copy with another comment
-        self.assertIn("novelty1,build1,review1,judge0", fates, rows)  # a wrong one
+        self.assertIn("novelty1,build1,review1,judge0", fates, rows)  # one that is wrong or does not compile
         self.assertIn("novelty1,build1,review1,judge1", fates, rows)
-        prompts = [request for request, in self.query(run, "SELECT request FROM exchanges WHERE role = 'proposer'")]
-        self.assertTrue(all("class ModelNew(torch.nn.Module)" in prompt for prompt in prompts))
-        reviews = [request for request, in self.query(run, "SELECT request FROM exchanges WHERE role LIKE 'reviewer%'")]
-        self.assertTrue(reviews and all("The file is a Python program" in prompt for prompt in reviews))
         best = (run / "best.py").read_text()
         check = self.cupel("check", run / "best.py", "--task", "mnist_linear", "--settings", "single", "--device", "emu")
         self.assertEqual(check.status, 0, check)

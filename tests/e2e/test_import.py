@@ -399,10 +399,8 @@ class ModelNew""")
 
     def test_commands_that_take_one_cuda_file_say_so(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
-        for command in (["export", answer, "-o", self.folder / "package"], ["confirm", answer],
-                        ["optimize", "--kernel", answer]):
-            done = self.cupel(*command, "--task" if command[0] != "optimize" else self.problem,
-                              *([self.problem] if command[0] != "optimize" else []))
+        for command in (["export", answer, "-o", self.folder / "package"], ["confirm", answer]):
+            done = self.cupel(*command, "--task", self.problem)
             self.assertEqual(done.status, 3, done)
             self.assertIn("unsupported: answer.py is a Python program, and ", done.out + done.err)
         self.assertFalse((self.folder / "package").exists())
