@@ -1,5 +1,5 @@
 // Splits a model's answer into prose, fenced code blocks and search-and-replace edits, with limits
-// for untrusted text. Fences follow CommonMark, except that code is scanned as C++.
+// for untrusted text. Fences follow CommonMark, except that code is scanned as C++ or Python.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
