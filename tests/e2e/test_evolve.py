@@ -133,7 +133,9 @@ class Evolve(CupelTest):
         self.assertIn(f"Best kernel: {run}/best.py", done.out)
         self.assertLess(done.json["best"]["estimated_us"], done.json["start"]["estimated_us"], done)
         rows = self.candidates(run)
-        self.assertTrue(all("class ModelNew" in row[2] for row in rows), rows)
+        files = list((run / "candidates").iterdir())
+        self.assertEqual({file.suffix for file in files}, {".py"})
+        self.assertTrue(all("class ModelNew" in file.read_text() for file in files))
         self.assertFalse(any(row[3] == "tuner" for row in rows), "there are no constants to tune")
         fates = {row[9] for row in rows}
         self.assertIn("novelty0", fates, rows)  # a copy with another comment
