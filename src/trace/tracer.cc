@@ -280,4 +280,6 @@ Result<Checked> Tracer::Recheck() {
 
 const os::SandboxReport& Tracer::sandbox() const { return impl_->sandbox; }
 
+const std::vector<ProgramCode>& Tracer::code() const { return impl_->extensions.code(); }
+
 }  // namespace cupel::trace
