@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/demangle.h"
@@ -158,34 +159,69 @@ bool IsFrameworkOnly(string_view space) {
   return space.substr(0, 10) == "at::native" || space.substr(0, 12) == "at::indexing";
 }
 
+/// A name that the compiler does not know, or that is deleted.
+struct UnknownName {
+  std::string space;  // "torch::nn::functional"; "at::Tensor" for its members; empty: no namespace
+  std::string name;
+  bool is_deleted = false;
+};
+
+/// As nvcc says it: namespace "at" has no member "conv2d".
+std::optional<UnknownName> UnknownToNvcc(string_view message) {
+  if (const auto space = Between(message, "namespace \"", "\" has no member")) {
+    const string_view rest = message.substr(message.find("has no member"));
+    if (auto name = Between(rest, "\"", "\"")) return UnknownName{*space, std::move(*name)};
+  }
+  if (auto name = Between(message, "class \"at::Tensor\" has no member \"", "\"")) {
+    return UnknownName{"at::Tensor", std::move(*name)};
+  }
+  if (auto name = Between(message, "identifier \"", "\" is undefined")) {
+    return UnknownName{"", std::move(*name)};
+  }
+  if (message.find("it is a deleted function") == string_view::npos) return std::nullopt;
+  if (auto name = Between(message, "function \"at::operator", "(")) {
+    return UnknownName{"at", "operator" + *name, true};
+  }
+  return std::nullopt;
+}
+
+/// As the host's compiler says it: 'conv2d' is not a member of 'at'.
+std::optional<UnknownName> UnknownToHost(string_view message) {
+  const auto before = [&](string_view end) -> std::optional<std::string> {
+    const size_t at = message.find(end);
+    const size_t begin = at == 0 || at == string_view::npos ? at : message.rfind('\'', at - 1);
+    if (begin == string_view::npos || at == 0) return std::nullopt;
+    return std::string(message.substr(begin + 1, at - begin - 1));
+  };
+  if (const auto name = before("' is not a member of '")) {
+    if (auto space = Between(message, "is not a member of '", "'"))
+      return UnknownName{*space, *name};
+  }
+  if (auto name = Between(message, "class at::Tensor' has no member named '", "'")) {
+    return UnknownName{"at::Tensor", std::move(*name)};
+  }
+  if (const auto name = before("' was not declared in this scope")) return UnknownName{"", *name};
+  if (auto name = Between(message, "use of deleted function 'at::Tensor at::operator", "(")) {
+    return UnknownName{"at", "operator" + *name, true};
+  }
+  return std::nullopt;
+}
+
 /// The framework operator that an error is about, as the author wrote it; empty if the error is
 /// about something else.
-std::string FrameworkOperator(string_view message, const std::vector<std::string>& operators) {
-  const auto known = [&](const std::string& name) {
-    return std::binary_search(operators.begin(), operators.end(), name);
-  };
-  if (const auto space = Between(message, "namespace \"", "\" has no member");
-      space && IsFramework(*space)) {
-    const size_t member = message.find("has no member");
-    const auto name = Between(message.substr(member), "\"", "\"");
-    if (name && (known(*name) || IsFrameworkOnly(*space))) return *space + "::" + *name;
+std::string FrameworkOperator(string_view message, const CallableOperators& operators) {
+  auto unknown = UnknownToNvcc(message);
+  if (!unknown) unknown = UnknownToHost(message);
+  if (!unknown) return {};
+  const auto& [space, name, is_deleted] = *unknown;
+  if (is_deleted) {
+    constexpr size_t kLongest = 16;
+    return name.size() < kLongest ? "at::" + name + " (arithmetic on tensors)" : "";
   }
-  if (const auto name = Between(message, "class \"at::Tensor\" has no member \"", "\"")) {
-    if (known(*name)) return "at::Tensor::" + *name;
-  }
-  if (message.find("it is a deleted function") != string_view::npos) {
-    const size_t at = message.find("function \"at::");
-    const size_t begin = at == string_view::npos ? at : message.find("operator", at);
-    const size_t end = begin == string_view::npos ? begin : message.find('(', begin);
-    if (end != string_view::npos && end - begin < 16) {
-      return "at::" + std::string(message.substr(begin, end - begin)) + " (arithmetic on tensors)";
-    }
-  }
-  if (const auto name = Between(message, "identifier \"", "\" is undefined");
-      name && known(*name)) {
-    return "at::" + *name;
-  }
-  return {};
+  const bool is_known = std::binary_search(operators.names.begin(), operators.names.end(), name);
+  if (space.empty()) return is_known && operators.unqualified ? "at::" + name : "";
+  if (!IsFramework(space) || (!is_known && !IsFrameworkOnly(space))) return {};
+  return space + "::" + name;
 }
 
 /// The header that an error is about.
@@ -201,19 +237,19 @@ std::string MissingHeader(string_view message) {
   return header;
 }
 
-/// True if a header's name begins as those of PyTorch do, or as those of NVIDIA's libraries, which
-/// candidates may have where they are compiled for use.
-bool IsPyTorchHeader(string_view header) {
-  constexpr string_view kPyTorch[] = {"torch/", "ATen/", "c10/", "pybind11/", "caffe2/"};
-  return std::any_of(std::begin(kPyTorch), std::end(kPyTorch),
-                     [&](string_view part) { return header.starts_with(part); });
-}
-bool IsLibraryHeader(string_view header) {
-  constexpr string_view kLibraries[] = {"cublas",   "curand", "cusparse", "cusolver",   "cufft",
-                                        "cudnn",    "nccl",   "nvtx3/",   "nvToolsExt", "npp",
-                                        "cutlass/", "cute/",  "cutensor", "nvshmem"};
-  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
-                     [&](string_view part) { return header.starts_with(part); });
+/// How the names of PyTorch's headers begin, and those of libraries that candidates may have where
+/// they are compiled for use.
+constexpr std::array<string_view, 5> kPyTorchHeaders = {"torch/", "ATen/", "c10/", "pybind11/",
+                                                        "caffe2/"};
+constexpr std::array<string_view, 16> kLibraryHeaders = {
+    "cublas",   "curand",  "cusparse",   "cusolver",   "cufft",    "cudnn",
+    "nccl",     "nvtx3/",  "nvToolsExt", "npp",        "cutlass/", "cute/",
+    "cutensor", "nvshmem", "kittens",    "flashinfer/"};
+
+template <size_t N>
+bool BeginsAsOneOf(string_view header, const std::array<string_view, N>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](string_view name) { return header.starts_with(name); });
 }
 
 std::string Where(const Diagnostic& diagnostic) {
@@ -231,14 +267,15 @@ struct Missing {
 
 /// `has_cublas`: the source includes cuBLAS's header, so an unknown function is one that
 /// shim/cublas does not declare.
-Missing MissingFrom(string_view message, const std::vector<std::string>& operators,
-                    bool has_cublas) {
+Missing MissingFrom(string_view message, const CallableOperators& operators, bool has_cublas) {
   if (std::string name = FrameworkOperator(message, operators); !name.empty()) {
     return {std::move(name), "framework operator", "unsupported_operator"};
   }
   std::string header = MissingHeader(message);
-  if (IsPyTorchHeader(header)) return {std::move(header), "PyTorch header", "unsupported_api"};
-  if (IsLibraryHeader(header)) {
+  if (BeginsAsOneOf(header, kPyTorchHeaders)) {
+    return {std::move(header), "PyTorch header", "unsupported_api"};
+  }
+  if (BeginsAsOneOf(header, kLibraryHeaders)) {
     return {std::move(header), "library header (--include FOLDER adds headers)", "unsupported_api"};
   }
   const auto name = Between(message, "identifier \"cublas", "\" is undefined");
@@ -250,7 +287,7 @@ Missing MissingFrom(string_view message, const std::vector<std::string>& operato
 
 /// "unsupported: framework operator at::conv2d, line 12; at::relu, line 13".
 std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
-                                        const std::vector<std::string>& operators) {
+                                        const CallableOperators& operators) {
   const bool has_cublas = std::none_of(errors.begin(), errors.end(), [](const Diagnostic& error) {
     return error.message.find("\"cublasHandle_t\" is undefined") != std::string::npos;
   });
@@ -302,7 +339,7 @@ std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem
 }
 
 BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std::string>& sources,
-                     const std::vector<std::string>& operators, const std::string& fallback) {
+                     const CallableOperators& operators, const std::string& fallback) {
   std::vector<Diagnostic> errors;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.severity == Severity::kError) errors.push_back(diagnostic);

@@ -17,11 +17,17 @@ namespace cupel::build {
 std::vector<Diagnostic> ParseDiagnostics(std::string_view text,
                                          const std::filesystem::path& folder);
 
+/// PyTorch's operators that a source may call. They distinguish a call of the framework from a
+/// misspelt name.
+struct CallableOperators {
+  std::vector<std::string> names;  // sorted
+  bool unqualified = false;        // also without a namespace
+};
+
 /// The failure that the errors among `diagnostics` mean. `sources` are the candidate's file names
-/// in them. `operators` are PyTorch's operators, sorted; they distinguish a call of the framework
-/// from a misspelt name. `fallback` is the message if there is no error.
+/// in them. `fallback` is the message if there is no error.
 BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std::string>& sources,
-                     const std::vector<std::string>& operators, const std::string& fallback);
+                     const CallableOperators& operators, const std::string& fallback);
 
 /// Parses the output of ptxas -v.
 std::vector<KernelResources> ParseResources(std::string_view text);

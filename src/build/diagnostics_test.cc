@@ -15,7 +15,8 @@ using Severity = Diagnostic::Severity;
 const std::vector<std::string> kOperators = {"conv2d", "matmul", "mean", "mm", "relu"};
 
 BuildFailure ExplainText(const std::string& text) {
-  return Explain(ParseDiagnostics(text, "/work/dir"), {"kernel.cu"}, kOperators, "it failed");
+  return Explain(ParseDiagnostics(text, "/work/dir"), {"kernel.cu"}, {kOperators, true},
+                 "it failed");
 }
 
 TEST(Diagnostics, ReportsAssemblerErrors) {
@@ -107,6 +108,33 @@ TEST(Diagnostics, ListsEachFrameworkOperatorOnce) {
             "torch::nn::Linear, line 10; at::operator/ (arithmetic on tensors), line 11; "
             "at::matmul, line 12");
   EXPECT_EQ(failure.diagnostics.size(), 7u);
+}
+
+TEST(Diagnostics, ReadsTheHostCompilersErrorsAboutOperators) {
+  const BuildFailure failure = ExplainText(
+      "b.cpp:2:9: error: 'conv2d' is not a member of 'at'; did you mean 'conv1d'?\n"
+      "b.cpp:4:5: error: 'class at::Tensor' has no member named 'mean'\n"
+      "b.cpp:5:5: error: 'const class at::Tensor' has no member named 'matmul'\n"
+      "b.cpp:6:9: error: 'pad' is not a member of 'torch::nn::functional'\n"
+      "b.cpp:7:9: error: use of deleted function 'at::Tensor at::operator/(const Tensor&, int)'\n"
+      "b.cpp:8:9: error: 'matmul' was not declared in this scope\n");
+  EXPECT_EQ(failure.code, "unsupported_operator");
+  EXPECT_EQ(failure.where, "b.cpp:2");
+  EXPECT_EQ(failure.message,
+            "unsupported: framework operator at::conv2d, line 2; at::Tensor::mean, line 4; "
+            "at::Tensor::matmul, line 5; torch::nn::functional::pad, line 6; at::operator/ "
+            "(arithmetic on tensors), line 7; at::matmul, line 8");
+  const auto unqualified =
+      ParseDiagnostics("b.cpp:8:9: error: 'mm' was not declared in this scope\n", "/w");
+  EXPECT_EQ(Explain(unqualified, {"b.cpp"}, {kOperators, false}, "").code, "compile_error");
+  for (const char* own : {"b.cpp:2:9: error: 'emtpy' is not a member of 'at'\n",
+                          "b.cpp:2:9: error: 'matmul' is not a member of 'mine'\n",
+                          "b.cpp:2:9: error: 'class Tensor' has no member named 'mean'\n",
+                          "b.cpp:2:9: error: 'my_kernel' was not declared in this scope\n",
+                          "b.cpp:2:9: error: ' is not a member of 'at'\n",
+                          "b.cpp:2:9: error: ' was not declared in this scope\n"}) {
+    EXPECT_EQ(ExplainText(own).code, "compile_error") << own;
+  }
 }
 
 TEST(Diagnostics, DistinguishesMisspellingsFromOperators) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "build/source_scan.h"
 
 namespace cupel::build {
@@ -300,7 +301,18 @@ class Overload {
 
 }  // namespace
 
+bool CallsUnqualified(string_view source) {
+  constexpr string_view kUsing = "using namespace ";
+  for (size_t at = source.find(kUsing); at != string_view::npos; at = source.find(kUsing, at + 1)) {
+    string_view space = source.substr(at + kUsing.size());
+    space = Trim(space.substr(0, space.find(';')));
+    if (space == "at" || space == "torch") return true;
+  }
+  return false;
+}
+
 std::vector<string> OperatorsIn(string_view source, const std::vector<string>& names) {
+  const bool are_visible = CallsUnqualified(source);
   std::set<string> found;
   const auto is_known = [&](const string& name) {
     return std::binary_search(names.begin(), names.end(), name);
@@ -316,7 +328,7 @@ std::vector<string> OperatorsIn(string_view source, const std::vector<string>& n
     while (before > 0 && (source[before - 1] == ' ' || source[before - 1] == '\n')) --before;
     const bool is_member = before > 0 && (source[before - 1] == '.' || source[before - 1] == ':' ||
                                           source.substr(0, before).ends_with("->"));
-    if (!is_member) continue;
+    if (!is_member && !are_visible) continue;
     string name(source.substr(begin, i - begin));
     // The out variants of an operator are among its own overloads.
     if (name.ends_with("_out")) name.resize(name.size() - 4);

@@ -18,8 +18,13 @@ struct OperatorHeaders {
   std::string functions;  // of the namespace at::operators
 };
 
+/// True if `source` may call operators without a namespace: it contains "using namespace at" or
+/// "using namespace torch".
+bool CallsUnqualified(std::string_view source);
+
 /// The operators of `names`, sorted, that `source` calls as a member or by a qualified name:
-/// "x.sum(", "torch::cat(", "at::mm_out(" (which is "mm").
+/// "x.sum(", "torch::cat(", "at::mm_out(" (which is "mm"). All that it names, if it
+/// CallsUnqualified.
 std::vector<std::string> OperatorsIn(std::string_view source,
                                      const std::vector<std::string>& names);
 

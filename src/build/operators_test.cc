@@ -7,6 +7,7 @@
 namespace cupel::build {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -24,6 +25,9 @@ TEST(OperatorsIn, FindsCallsOfMembersAndQualifiedNames) {
   // A function of the kernel's own.
   EXPECT_THAT(OperatorsIn("float m = max(a, b); int mean = 3; summary.sums();", names),
               ElementsAre());
+  EXPECT_THAT(OperatorsIn("using namespace at; float m = max(a, b);", names), Contains("max"));
+  EXPECT_FALSE(CallsUnqualified("using namespace atlas; using namespace torch::indexing;"));
+  EXPECT_TRUE(CallsUnqualified("using namespace torch::indexing;\nusing namespace torch ;"));
   EXPECT_THAT(OperatorsIn("x\n    .mean()", names), ElementsAre("mean"));
 }
 

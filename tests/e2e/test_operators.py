@@ -57,6 +57,27 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor w) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
+FILL = """
+__global__ void Fill(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * 2;
+}
+void fill(const float* x, float* y, int n) { Fill<<<(n + 255) / 256, 256>>>(x, y, n); }
+"""
+# Compiled by the host's compiler, whose messages about unknown names are not nvcc's.
+BINDING = """
+#include <torch/extension.h>
+void fill(const float* x, float* y, int n);
+torch::Tensor forward(torch::Tensor x, torch::Tensor w) {
+  namespace F = torch::nn::functional;
+  auto y = torch::empty_like(x);
+  fill(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  auto z = F::pad(y.matmul(w.t()).relu(), F::PadFuncOptions({0, 8})).slice(1, 0, w.size(0));
+  return CALL(z, {1}, true) + 1.0;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
 
 @ci_share()
 class OperatorsTest(CupelTest):
@@ -79,6 +100,13 @@ class OperatorsTest(CupelTest):
         run, verdict = self.judge(KERNEL.replace("FACTOR", "2"), "--operators", "none")
         self.assertEqual(run.status, 1)
         self.assertEqual(verdict["reasons"][0]["code"], "framework_operator")
+
+    def test_a_binding_of_its_own_may_call_them(self):
+        for call, status, code in (("at::mean", 0, None), ("mean", 1, "compile_error")):
+            self.write("binding.cpp", BINDING.replace("CALL", call))
+            run, verdict = self.judge(FILL, "--sources", "binding.cpp")
+            self.assertEqual(run.status, status, run)
+            self.assertEqual(code, verdict["reasons"][0]["code"] if code else None, run)
 
     def test_wrong_results_are_found_through_operators(self):
         run, verdict = self.judge(KERNEL.replace("FACTOR", "2.001f"))

@@ -1,6 +1,6 @@
 // exploit: 6.2 a kernel whose result is not used
 // task: mnist_linear
-// expect: rejected framework_operator
+// expect: rejected no_kernel
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // exploit: 3.7 computes only when the result is read
 // task: mnist_linear
-// expect: rejected compile_error|wrong_return|no_module
+// expect: unsupported unsupported_api
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -205,6 +205,17 @@ TEST_F(Extension, TensorInfoCollapsesDimensions) {
   EXPECT_FALSE(detail::canUse32BitIndexMath(x_.expand({1 << 30, 4, 5, 6})));
 }
 
+TEST_F(Extension, TensorInfoHasNoBytesOfTheStack) {
+  using Info = at::cuda::detail::TensorInfo<float, int>;
+  alignas(Info) unsigned char memory[sizeof(Info)];
+  std::memset(memory, 0xaa, sizeof(memory));
+  int sizes[] = {4}, strides[] = {1};
+  const Info* info = new (memory) Info(nullptr, 1, sizes, strides);
+  EXPECT_EQ(info->sizes[0], 4);
+  EXPECT_EQ(info->sizes[1], 0);
+  EXPECT_EQ(info->strides[MAX_TENSORINFO_DIMS - 1], 0);
+}
+
 TEST_F(Extension, NumbersAreClassified) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(at::_isnan(c10::Half(NAN)));

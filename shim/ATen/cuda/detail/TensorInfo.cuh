@@ -52,9 +52,10 @@ struct TensorInfo {
   }
   CUPEL_HOST_DEVICE bool isContiguous() const { return dims == 1 && strides[0] == 1; }
 
+  // Set beyond `dims`, too: kernels get all of it, and equal calls have equal parameters.
   T* data;
-  IndexType sizes[MAX_TENSORINFO_DIMS];
-  IndexType strides[MAX_TENSORINFO_DIMS];
+  IndexType sizes[MAX_TENSORINFO_DIMS] = {};
+  IndexType strides[MAX_TENSORINFO_DIMS] = {};
   int dims;
 };
 
