@@ -133,6 +133,20 @@ Result<std::vector<int64_t>> JsonIntList(const Json& object, const char* key,
   return values;
 }
 
+Result<std::vector<std::string>> JsonStringList(const Json& object, const char* key,
+                                                std::string_view what) {
+  TRY_ASSIGN(const Json* list, JsonArray(object, key, what));
+  std::vector<std::string> values;
+  values.reserve(list->size());
+  for (const Json& item : *list) {
+    if (!item.is_string()) {
+      return Wrong<std::vector<std::string>>(what, key, "an array of strings");
+    }
+    values.push_back(item.get<std::string>());
+  }
+  return values;
+}
+
 std::string Base64Encode(std::string_view bytes) {
   constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
   std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');

@@ -35,6 +35,8 @@ Result<const Json*> JsonObject(const Json& object, const char* key, std::string_
 /// An array of integers, each within int64.
 Result<std::vector<int64_t>> JsonIntList(const Json& object, const char* key,
                                          std::string_view what);
+Result<std::vector<std::string>> JsonStringList(const Json& object, const char* key,
+                                                std::string_view what);
 
 /// Standard base64 with padding.
 std::string Base64Encode(std::string_view bytes);

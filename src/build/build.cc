@@ -426,8 +426,7 @@ constexpr std::string_view kFeatures[] = {"wgmma",
                                           "\"cute/"};
 
 /// ptxas: "Instruction 'wgmma.fence' not supported on .target 'sm_90'".
-bool LacksFeatures(const SourcesOutcome& outcome) {
-  const auto* failure = std::get_if<BuildFailure>(&outcome);
+bool LacksFeatures(const BuildFailure* failure) {
   return failure != nullptr &&
          std::any_of(failure->diagnostics.begin(), failure->diagnostics.end(),
                      [](const Diagnostic& diagnostic) {
@@ -478,15 +477,25 @@ Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
 }
 
 /// Chooses the architecture, and builds again if the compiler wants another.
-Result<SourcesOutcome> BuildContext(Context context, const Options& options) {
+/// Calls `build`, which builds `text` for the architecture of the options that it gets. If the
+/// compiler says that the code needs the suffix "a", "auto" builds again with it.
+template <class BuildOne>
+auto BuildForDevice(const Options& options, std::string_view text, const BuildOne& build)
+    -> decltype(build(options)) {
   Options chosen = options;
-  chosen.arch = ArchFor(options, context.text);
-  TRY_ASSIGN(SourcesOutcome outcome, BuildFor(context, chosen));
-  if (options.arch != "auto" || chosen.arch.ends_with('a') || !LacksFeatures(outcome)) {
+  chosen.arch = ArchFor(options, text);
+  auto outcome = build(chosen);
+  if (!outcome || options.arch != "auto" || chosen.arch.ends_with('a') ||
+      !LacksFeatures(std::get_if<BuildFailure>(&*outcome))) {
     return outcome;
   }
   chosen.arch += 'a';
-  return BuildFor(std::move(context), chosen);
+  return build(chosen);
+}
+
+Result<SourcesOutcome> BuildContext(const Context& context, const Options& options) {
+  return BuildForDevice(options, context.text,
+                        [&](const Options& chosen) { return BuildFor(context, chosen); });
 }
 
 }  // namespace
@@ -516,7 +525,7 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   TRY_ASSIGN(context.text, os::ReadFile(source, kMaxSourceBytes));
   context.key_text = context.text;
   context.files = {{context.name, context.text}};
-  TRY_ASSIGN(SourcesOutcome outcome, BuildContext(std::move(context), options));
+  TRY_ASSIGN(SourcesOutcome outcome, BuildContext(context, options));
   if (auto* failure = std::get_if<BuildFailure>(&outcome)) return Outcome(std::move(*failure));
   return Outcome(*std::get<Images>(outcome).front());
 }
@@ -530,12 +539,63 @@ Result<SourcesOutcome> Build(const Sources& sources, const Options& options) {
   context.is_alone = false;
   context.key_text = Bundle(sources);
   context.text = JoinedText(sources);
-  return BuildContext(std::move(context), options);
+  return BuildContext(context, options);
+}
+
+namespace {
+
+/// Builds an image that has no code of the host. `compile` makes a cubin, and perhaps PTX.
+Result<Outcome> BuildWithoutHost(const Context& context, Result<Compiled> (*compile)(const Job&)) {
+  const auto start = Clock::now();
+  TRY_ASSIGN(std::vector<Image> images, CachedOrNew(context));
+  Image& image = images.front();
+  if (image.from_cache) return Outcome(std::move(image));
+  TRY_ASSIGN(const Compilation compilation, RunCompiler(context, {}, compile));
+  auto diagnostics = ParseDiagnostics(compilation.compiled.output, compilation.folder.path());
+  if (!compilation.compiled.ok) {
+    return Outcome(FailureOf(context, compilation, std::move(diagnostics)));
+  }
+  Artefacts artefacts;
+  artefacts.sandbox = compilation.compiled.sandbox;
+  const Compiled::Code& code = compilation.compiled.code.front();
+  artefacts.ptx = context.text;
+  if (!code.ptx.empty()) {
+    TRY_ASSIGN(artefacts.ptx, TakeOutput(code.ptx));
+    DropFolder(artefacts.ptx, compilation.folder.path());
+  }
+  TRY_ASSIGN(artefacts.cubin, TakeOutput(code.cubin));
+  image.resources = ParseResources(code.ptxas);
+  image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  TRY_ASSIGN(Image kept, Keep(context, artefacts, std::move(image)));
+  return Outcome(std::move(kept));
+}
+
+}  // namespace
+
+Result<Outcome> BuildDevice(const SourceFile& source, const std::vector<std::string>& instances,
+                            const Options& options) {
+  Context context;
+  context.name = source.name;
+  context.text = source.text;
+  if (!instances.empty()) {
+    // As cuLaunchKernel's callers do in C++: the host's use of an instance makes the compiler emit
+    // it.
+    context.text += "\nstatic const void* const cupel_instances[] = {";
+    for (const std::string& name : instances)
+      context.text += fmt::format("(const void*)({}),", name);
+    context.text += "};\n";
+  }
+  context.key_text = "device code alone\n" + context.text;
+  context.files = {{context.name, context.text}};
+  return BuildForDevice(options, context.text, [&](const Options& chosen) -> Result<Outcome> {
+    Context complete = context;
+    TRY(Complete(complete, chosen));
+    return BuildWithoutHost(complete, CompileDevice);
+  });
 }
 
 Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>& flags,
                          const Options& options) {
-  const auto start = Clock::now();
   TRY(VirtualArch(options.arch));
   Context context;
   context.options = &options;
@@ -544,24 +604,7 @@ Result<Outcome> BuildPtx(const std::string& ptx, const std::vector<std::string>&
   context.key_text = context.text = ptx;
   context.flags = flags;
   TRY_ASSIGN(context.toolkit, FindToolkit(options.stop));
-  TRY_ASSIGN(std::vector<Image> images, CachedOrNew(context));
-  Image& image = images.front();
-  if (image.from_cache) return Outcome(std::move(image));
-  TRY_ASSIGN(const Compilation compilation, RunCompiler(context, {}, Assemble));
-  if (!compilation.compiled.ok) {
-    return Outcome(
-        FailureOf(context, compilation,
-                  ParseDiagnostics(compilation.compiled.output, compilation.folder.path())));
-  }
-  Artefacts artefacts;
-  artefacts.sandbox = compilation.compiled.sandbox;
-  artefacts.ptx = ptx;
-  const Compiled::Code& code = compilation.compiled.code.front();
-  TRY_ASSIGN(artefacts.cubin, TakeOutput(code.cubin));
-  image.resources = ParseResources(code.ptxas);
-  image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  TRY_ASSIGN(Image kept, Keep(context, artefacts, std::move(image)));
-  return Outcome(std::move(kept));
+  return BuildWithoutHost(context, Assemble);
 }
 
 }  // namespace cupel::build

@@ -61,6 +61,12 @@ Result<Outcome> Build(const std::filesystem::path& source, const Options& option
 /// shared object registers is that of image n. Error: as Build.
 Result<SourcesOutcome> Build(const Sources& sources, const Options& options);
 
+/// Compiles CUDA source without host code, as NVRTC does. `instances` are the names of instances of
+/// kernel templates to compile, as in "scale<float>". The image has no code of the host. Error: as
+/// Build.
+Result<Outcome> BuildDevice(const SourceFile& source, const std::vector<std::string>& instances,
+                            const Options& options);
+
 /// Assembles PTX that another compiler than nvcc made, in the same sandbox and cache. The image has
 /// no code of the host: its shared object is an empty file. `options.arch` is the target of the
 /// text; `flags` are ptxas's. Error: as Build.

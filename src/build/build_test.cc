@@ -636,5 +636,29 @@ TEST_F(BuildTest, AssemblesPtx) {
   EXPECT_FALSE(BuildPtx(ptx, {}, options_));
 }
 
+TEST_F(BuildTest, CompilesDeviceCodeAlone) {
+  const SourceFile source{"scale.cu",
+                          "template <class T, int N> __global__ void scale(T* p) { *p *= N; }\n"
+                          "extern \"C\" __global__ void plain(int n) {}\n"};
+  const auto built = BuildDevice(source, {"scale<float, 3>", "scale<double,4>"}, options_);
+  ASSERT_TRUE(built) << built.error().ToString();
+  const auto* image = std::get_if<Image>(&*built);
+  ASSERT_NE(image, nullptr) << std::get<BuildFailure>(*built).message;
+  EXPECT_THAT(image->ptx, HasSubstr(".entry plain("));
+  EXPECT_THAT(image->ptx, HasSubstr("_Z5scaleIfLi3EEvPT_"));
+  EXPECT_THAT(image->ptx, HasSubstr("_Z5scaleIdLi4EEvPT_"));
+  EXPECT_EQ(image->resources.size(), 3u);
+  EXPECT_GT(fs::file_size(image->cubin), 0u);
+  EXPECT_TRUE(
+      std::get<Image>(*BuildDevice(source, {"scale<float, 3>", "scale<double,4>"}, options_))
+          .from_cache);
+
+  const auto broken =
+      BuildDevice({"b.cu", "__global__ void k() {\n  nonsense;\n}\n"}, {}, options_);
+  ASSERT_TRUE(broken) << broken.error().ToString();
+  EXPECT_EQ(std::get<BuildFailure>(*broken).code, "compile_error");
+  EXPECT_EQ(std::get<BuildFailure>(*broken).where, "b.cu:2");
+}
+
 }  // namespace
 }  // namespace cupel::build

@@ -62,7 +62,7 @@ std::string MadeFor(const Unit& unit, const std::string& suffix) {
 
 bool IsOptimization(const std::string& flag) { return flag.starts_with("-O"); }
 
-/// Of nvcc, for a unit. `kind`: "-shared" or "-c".
+/// Of nvcc, for a unit. `kind`: "-shared", "-c", or "--cubin" for the device's half alone.
 std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::string& kind) {
   std::vector<std::string> flags = {
       "--keep",
@@ -73,7 +73,9 @@ std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::
       "-Xcompiler",
       "-Werror=date-time",  // code must not depend on when it was compiled
       "-gencode",
-      fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
+      kind == "--cubin"
+          ? fmt::format("arch={},code={}", job.virtual_arch, job.options->arch)
+          : fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",
       "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit rejects
   if (!unit.keep.empty()) flags.insert(flags.end(), {"--keep-dir", unit.keep});
@@ -358,6 +360,19 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
   return {};
 }
 
+/// The whole build is one command, which makes `made`.
+Result<Compiled> RunAlone(const Job& job, const Command& command, Compiled::Code made) {
+  const Runner runner(job, Clock::now() + job.options->deadline);
+  std::stop_source give_up;
+  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
+  Compiled compiled;
+  TRY(Sequence(job, runner, give_up).Run({command}, 0, compiled));
+  compiled.ok = compiled.trouble.empty();
+  made.ptxas = compiled.output;
+  compiled.code.push_back(std::move(made));
+  return compiled;
+}
+
 /// Both halves of a unit run at once, so half of the cores may each have a unit.
 size_t LanesFor(const Job& job) {
   return std::min(std::max<size_t>(1, Cores() / 2), job.units.size());
@@ -398,10 +413,15 @@ Result<Compiled> Compile(const Job& job) {
   return all;
 }
 
+Result<Compiled> CompileDevice(const Job& job) {
+  const Unit& unit = job.units.front();
+  const fs::path output = CubinOf(job, unit);
+  Command nvcc = Nvcc(job, unit, "--cubin");
+  nvcc.back() = output.string();
+  return RunAlone(job, nvcc, {"", job.folder / MadeFor(unit, ".ptx"), output});
+}
+
 Result<Compiled> Assemble(const Job& job) {
-  const Runner runner(job, Clock::now() + job.options->deadline);
-  std::stop_source give_up;
-  const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
   const Unit& unit = job.units.front();
   const fs::path output = CubinOf(job, unit);
   Command ptxas = {(job.toolkit->nvcc.parent_path() / "ptxas").string(),
@@ -411,12 +431,7 @@ Result<Compiled> Assemble(const Job& job) {
                    "-o",
                    output.string()};
   ptxas.insert(ptxas.end(), job.flags.begin(), job.flags.end());
-  Compiled compiled;
-  std::string text;
-  TRY(Sequence(job, runner, give_up).Run({ptxas}, 0, compiled, &text));
-  compiled.ok = compiled.trouble.empty();
-  compiled.code.push_back({std::move(text), {}, output});
-  return compiled;
+  return RunAlone(job, ptxas, {"", {}, output});
 }
 
 }  // namespace cupel::build

@@ -50,6 +50,9 @@ struct Compiled {
 /// An Error means that the sandbox or the toolkit cannot start. Compiler errors are data.
 Result<Compiled> Compile(const Job& job);
 
+/// Compiles the device's half of one CUDA file: makes PTX and a cubin.
+Result<Compiled> CompileDevice(const Job& job);
+
 /// The same for one PTX file: runs only ptxas, and makes only a cubin.
 Result<Compiled> Assemble(const Job& job);
 

@@ -21,9 +21,8 @@ namespace {
 std::string FileList(const app::ExtractReport& report) {
   term::Table table({{"file"}, {"bytes", term::Align::kRight}, {"kind"}, {"name"}});
   for (const app::ExtractedFile& file : report.files) {
-    const bool is_ptx = file.kind == trace::ProgramCode::Kind::kTriton;
     table.Add({file.path, fmt::format("{}", file.text.size()),
-               is_ptx ? "kernel of Triton" : "extension", Printable(file.name)});
+               std::string(trace::DescriptionOf(file.kind)), Printable(file.name)});
   }
   return table.Render(0, "  ");
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/demangle.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "build/flags.h"
@@ -45,6 +46,9 @@ std::vector<build::SourceFile> FilesOf(const Sources& sources) {
   return {{sources.name + ".cu", sources.text, true}};
 }
 
+constexpr std::string_view kSource = "CUDA source of kernels";
+constexpr size_t kMostInstances = 256;
+
 /// A reply after which the program gets an exception. It may catch it and go on.
 Json Failed(const Refusal& refusal) {
   return {
@@ -63,7 +67,43 @@ Json OutputOf(const plan::View& view, const plan::Plan& plan) {
   return output;
 }
 
+Json Described(const record::Kernel& kernel, int most_threads) {
+  Json parameters = Json::array();
+  for (const record::Kernel::Param& parameter : kernel.params)
+    parameters.push_back(parameter.bytes);
+  return {{"name", kernel.name},
+          {"signature", Demangle(kernel.name)},
+          {"parameters", std::move(parameters)},
+          {"registers", kernel.registers},
+          {"shared", kernel.static_shared},
+          {"threads", kernel.max_threads > 0 ? kernel.max_threads : most_threads}};
+}
+
 }  // namespace
+
+std::string_view NameOf(ProgramCode::Kind kind) {
+  switch (kind) {
+    case ProgramCode::Kind::kExtension:
+      return "extension";
+    case ProgramCode::Kind::kTriton:
+      return "triton";
+    case ProgramCode::Kind::kKernels:
+      return "kernels";
+  }
+  return "";
+}
+
+std::string_view DescriptionOf(ProgramCode::Kind kind) {
+  switch (kind) {
+    case ProgramCode::Kind::kExtension:
+      return "extension";
+    case ProgramCode::Kind::kTriton:
+      return "kernel of Triton";
+    case ProgramCode::Kind::kKernels:
+      return "kernels";
+  }
+  return "";
+}
 
 Extensions::Extensions(std::filesystem::path program, build::Options build, record::Options record,
                        device::Description device)
@@ -182,17 +222,13 @@ Result<Reply> Extensions::Assemble(const Json& question) {
   std::vector<std::string> flags;
   if (!fused) flags.emplace_back("--fmad=false");
   TRY_ASSIGN(build::Outcome outcome, build::BuildPtx(ptx, flags, options));
-  const auto keep = [&](build::SourcesOutcome built) {
-    code_.push_back({ProgramCode::Kind::kTriton, name, {{name + ".ptx", ptx}}, std::move(built)});
-  };
+  const build::SourceFile file{name + ".ptx", ptx};
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
-    Refusal refusal = RefusalOf(*failure, "kernel " + name);
-    keep(*failure);
-    return Reply(built_.emplace(key, Failed(refusal)).first->second);
+    code_.push_back({ProgramCode::Kind::kTriton, name, {file}, *failure});
+    return Reply(built_.emplace(key, Failed(RefusalOf(*failure, "kernel " + name))).first->second);
   }
   auto& image = std::get<build::Image>(outcome);
-  image.source = program_;
-  const auto kernels = record::KernelsOf(*module, image);
+  auto kernels = record::KernelsOf(*module, image);
   const auto kernel = std::find_if(kernels.begin(), kernels.end(),
                                    [&](const record::Kernel& k) { return k.name == name; });
   if (kernel == kernels.end()) {
@@ -200,15 +236,65 @@ Result<Reply> Extensions::Assemble(const Json& question) {
   }
   int spills = 0;
   for (const build::KernelResources& r : image.resources) spills += r.spill_stores;
+  Json reply{{"registers", kernel->registers},
+             {"spills", spills},
+             {"threads", device_.max_threads_per_block}};
+  reply["image"] =
+      Keep(ProgramCode::Kind::kTriton, name, file, std::move(image), std::move(kernels));
+  return Reply(built_.emplace(key, std::move(reply)).first->second);
+}
+
+Result<Reply> Extensions::Compile(const Json& question) {
+  const std::string key = Sha256Hex(DumpJson(question));
+  if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
+  if (std::max(images_.size(), code_.size()) >= kMostImages) return Reply(TooMany());
+  TRY_ASSIGN(const std::string name, JsonString(question, "name", kSource));
+  TRY_ASSIGN(const std::string text, JsonString(question, "source", kSource));
+  TRY_ASSIGN(const auto given, JsonStringList(question, "flags", kSource));
+  TRY_ASSIGN(const auto instances, JsonStringList(question, "instances", kSource));
+  if (text.size() > build::kMaxSourceBytes || instances.size() > kMostInstances) {
+    return Reply(
+        Refusal{"unsupported_api", fmt::format("the source {} is too large", name), "", true});
+  }
+  build::Options options = build_;
+  const build::AnswerFlags flags = build::FlagsOfAnswer(given);
+  options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
+  notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
+  const build::SourceFile file{build::SourceName(name), text};
+  TRY_ASSIGN(build::Outcome outcome, build::BuildDevice(file, instances, options));
+  if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
+    code_.push_back({ProgramCode::Kind::kKernels, name, {file}, *failure});
+    Refusal refusal = RefusalOf(*failure, "kernel source " + name);
+    if (refusal.unsupported) return Reply(std::move(refusal));
+    return Reply(built_.emplace(key, Failed(refusal)).first->second);
+  }
+  auto& image = std::get<build::Image>(outcome);
+  const auto module = ptx::Parse(image.ptx);
+  if (!module) {
+    return Reply(
+        Refusal{"unsupported_api", fmt::format("{}: {}", name, module.error().message), "", true});
+  }
+  auto kernels = record::KernelsOf(*module, image);
+  Json reply{{"ptx", image.ptx}, {"kernels", Json::array()}};
+  for (const record::Kernel& kernel : kernels) {
+    reply["kernels"].push_back(Described(kernel, device_.max_threads_per_block));
+  }
+  reply["image"] =
+      Keep(ProgramCode::Kind::kKernels, name, file, std::move(image), std::move(kernels));
+  return Reply(built_.emplace(key, std::move(reply)).first->second);
+}
+
+int Extensions::Keep(ProgramCode::Kind kind, const std::string& name, build::SourceFile source,
+                     build::Image image, std::vector<record::Kernel> kernels) {
+  image.source = program_;
   const int number = static_cast<int>(images_.size());
   images_.push_back(std::make_shared<const build::Image>(std::move(image)));
-  keep(build::Images{images_.back()});
-  kernels_.emplace(number, *kernel);
-  const Json reply{{"image", number},
-                   {"registers", kernel->registers},
-                   {"spills", spills},
-                   {"threads", device_.max_threads_per_block}};
-  return Reply(built_.emplace(key, reply).first->second);
+  code_.push_back({kind, name, {std::move(source)}, build::Images{images_.back()}});
+  for (record::Kernel& kernel : kernels) {
+    std::pair<int, std::string> at{number, kernel.name};
+    kernels_.emplace(std::move(at), std::move(kernel));
+  }
+  return number;
 }
 
 }  // namespace cupel::trace

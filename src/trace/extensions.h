@@ -1,5 +1,6 @@
-// The extensions and the Triton kernels of a Python program: compiles the extensions' sources,
-// records the calls of their functions, and assembles the kernels.
+// The extensions and the kernels of a Python program: compiles the extensions' sources, records the
+// calls of their functions, compiles kernels that come as CUDA source, and assembles those of
+// Triton.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,14 +42,18 @@ class Extensions {
   /// multiplications and additions may be. The reply has "image", and "registers", "spills" and
   /// "threads" as ptxas and the kernel say.
   Result<Reply> Assemble(const Json& question);
+  /// {"name", "source", "flags", "instances"}: compiles CUDA source without host code, once. The
+  /// reply has "image", "ptx", and "kernels": for each its "name", its "signature" as C++ writes
+  /// it, the bytes of its "parameters", "registers", "shared" (static) and "threads" (at most).
+  Result<Reply> Compile(const Json& question);
   /// Recorder::Recheck for all extensions. Calls are recorded once, so without this a function
   /// whose work depends on other calls would not be noticed.
   Result<std::variant<std::monostate, record::Refusal>> Recheck();
 
   const std::vector<Part>& parts() const { return parts_; }
   const build::Images& images() const { return images_; }
-  /// The kernels that were assembled, by the number of their image.
-  const std::map<int, record::Kernel>& kernels() const { return kernels_; }
+  /// The kernels that the program may launch itself.
+  const Kernels& kernels() const { return kernels_; }
   /// Everything that was compiled, or could not be, in the order of the questions.
   const std::vector<ProgramCode>& code() const { return code_; }
   /// What was ignored or assumed.
@@ -62,6 +67,9 @@ class Extensions {
   Result<build::SourcesOutcome> BuildSources(const Sources& sources,
                                              const build::Options& options) const;
   Result<Reply> Load(build::Images images);
+  /// Keeps an image without host code, and its kernels. Returns its number.
+  int Keep(ProgramCode::Kind kind, const std::string& name, build::SourceFile source,
+           build::Image image, std::vector<record::Kernel> kernels);
 
   std::filesystem::path program_;
   build::Options build_;
@@ -70,7 +78,7 @@ class Extensions {
   std::map<std::string, Json> built_;  // replies by the hash of the question
   build::Images images_;
   std::map<int, Known> known_;  // by their first image
-  std::map<int, record::Kernel> kernels_;
+  Kernels kernels_;
   std::vector<Part> parts_;
   std::vector<ProgramCode> code_;
   std::vector<std::string> notes_;

@@ -278,16 +278,16 @@ class Joiner {
     return {};
   }
 
-  // ---- launches of Triton kernels ----
+  // ---- launches of kernels ----
 
   Status AddLaunch(const Json& step) {
     plan::Launch launch;
     TRY_ASSIGN(const int64_t image, JsonInt(step, "image", kTrace));
-    const auto known = parts_.kernels.find(static_cast<int>(image));
-    if (known == parts_.kernels.end() || known->first != image) return Broken("an unknown kernel");
+    TRY_ASSIGN(launch.kernel, JsonString(step, "kernel", kTrace));
+    launch.image = static_cast<int>(image);
+    const auto known = parts_.kernels.find({launch.image, launch.kernel});
+    if (known == parts_.kernels.end() || launch.image != image) return Broken("an unknown kernel");
     record::Kernel kernel = known->second;
-    launch.kernel = kernel.name;
-    launch.image = known->first;
     TRY_ASSIGN(launch.grid, ReadDim(step, "grid"));
     TRY_ASSIGN(launch.block, ReadDim(step, "block"));
     TRY_ASSIGN(launch.cluster, ReadDim(step, "cluster"));
@@ -296,8 +296,12 @@ class Joiner {
     TRY_ASSIGN(const bool is_early, JsonBool(step, "early", kTrace));
     if (shared < 0 || shared > INT32_MAX) return Broken("a launch with negative shared memory");
     launch.dynamic_shared = static_cast<uint32_t>(shared);
-    // Triton asks for the most that the device allows.
     kernel.max_dynamic_shared = parts_.device.shared_per_block_optin - kernel.static_shared;
+    if (step.contains("shared_limit") && !step["shared_limit"].is_null()) {
+      TRY_ASSIGN(const int64_t limit, JsonInt(step, "shared_limit", kTrace));
+      if (limit < -1 || limit > INT32_MAX) return Broken("a launch with a damaged limit");
+      kernel.max_dynamic_shared = static_cast<int>(limit);
+    }
     kernel.nonportable_cluster = true;
     if (const auto violation = record::CheckLaunch(
             kernel,

@@ -1,11 +1,13 @@
 // Makes a plan of a recorded Python program: its operators, the plans of the calls of its
-// extensions, and the launches of its Triton kernels.
+// extensions, and its own launches of kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +27,9 @@ struct Part {
   int image = 0;
 };
 
+/// By the number of their image, and by name.
+using Kernels = std::map<std::pair<int, std::string>, record::Kernel>;
+
 /// The storage of a tensor argument.
 struct ArgumentStorage {
   uint64_t bytes = 0;
@@ -33,8 +38,8 @@ struct ArgumentStorage {
 
 /// What a trace may refer to.
 struct Parts {
-  const std::vector<Part>& calls;                // by the number in the trace
-  const std::map<int, record::Kernel>& kernels;  // of Triton, by image
+  const std::vector<Part>& calls;  // by the number in the trace
+  const Kernels& kernels;          // that the program launches itself
   const device::Description& device;
   const std::vector<ArgumentStorage>& arguments;
   plan::OperatorRunner* operators = nullptr;  // null: a program that calls operators is refused

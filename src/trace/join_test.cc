@@ -64,7 +64,7 @@ class JoinTest : public testing::Test {
   static Json Parameters(const char* text) { return {{"parameters", *ParseJson(text, "test")}}; }
 
   std::vector<Part> calls_;
-  std::map<int, record::Kernel> kernels_{{3, MakeKernel()}};
+  Kernels kernels_{{{3, "scale"}, MakeKernel()}};
   device::Description device_ = *device::Find("h100");
   std::vector<ArgumentStorage> arguments_{{4096, true}};
   plan::Plan plan_;
@@ -95,7 +95,7 @@ TEST_F(JoinTest, RefusesWhatTheDeviceRefuses) {
   EXPECT_TRUE(Why({{"shared", 240000}}).starts_with("illegal_launch: "));
   EXPECT_TRUE(Why({{"cluster", {3, 1, 1}}}).starts_with("illegal_launch: "));
   EXPECT_TRUE(Why({{"early", true}}).starts_with("unordered_work: "));
-  kernels_[3].waits_for_launch = true;
+  kernels_.at({3, "scale"}).waits_for_launch = true;
   EXPECT_EQ(Why({{"early", true}}), "");
 }
 
@@ -172,7 +172,7 @@ class ForgedTraceTest : public testing::Test {
   }
 
   std::vector<Part> calls_;
-  std::map<int, record::Kernel> kernels_;
+  Kernels kernels_;
   std::vector<ArgumentStorage> arguments_{{4096, true}, {4096, false}};
   plan::Plan plan_;
 };

@@ -32,16 +32,6 @@ bool IsName(std::string_view text) {
              });
 }
 
-Result<std::vector<std::string>> Texts(const Json& question, const char* key) {
-  TRY_ASSIGN(const Json* list, JsonArray(question, key, kSources));
-  std::vector<std::string> texts;
-  for (const Json& text : *list) {
-    if (!text.is_string()) return Fail(ErrorCode::kInvalidArgument, "a source is not a text");
-    texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
-
 /// The file that a program names, if it is in the program's folder: else the refusal.
 std::variant<std::string, Refusal> FileText(const std::string& name, const fs::path& folder) {
   std::error_code error;
@@ -110,7 +100,8 @@ Result<std::vector<Named>> NamedSources(const Json& question) {
     TRY_ASSIGN(const std::string where, JsonString(item, "list", kSources));
     if (where == "files") continue;
     TRY_ASSIGN(const int64_t index, JsonInt(item, "index", kSources));
-    TRY_ASSIGN(const auto texts, Texts(question, where == "cuda" ? "cuda" : "cpp"));
+    TRY_ASSIGN(const auto texts,
+               JsonStringList(question, where == "cuda" ? "cuda" : "cpp", kSources));
     if (index < 0 || static_cast<size_t>(index) >= texts.size()) {
       return Fail(ErrorCode::kInvalidArgument, "an extension has a source without a text");
     }
@@ -206,11 +197,11 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   Sources sources;
   TRY_ASSIGN(sources.name, JsonString(question, "name", kSources));
   if (!IsName(sources.name)) sources.name = "extension";
-  TRY_ASSIGN(sources.flags, Texts(question, "flags"));
-  TRY_ASSIGN(const auto cpp, Texts(question, "cpp"));
-  TRY_ASSIGN(const auto cuda, Texts(question, "cuda"));
-  TRY_ASSIGN(const auto files, Texts(question, "files"));
-  TRY_ASSIGN(const auto exports, Texts(question, "exports"));
+  TRY_ASSIGN(sources.flags, JsonStringList(question, "flags", kSources));
+  TRY_ASSIGN(const auto cpp, JsonStringList(question, "cpp", kSources));
+  TRY_ASSIGN(const auto cuda, JsonStringList(question, "cuda", kSources));
+  TRY_ASSIGN(const auto files, JsonStringList(question, "files", kSources));
+  TRY_ASSIGN(const auto exports, JsonStringList(question, "exports", kSources));
   TRY_ASSIGN(const auto named, NamedSources(question));
   sources.files = AsFiles(named, folder);
   if (sources.files) {

@@ -135,6 +135,7 @@ Result<std::variant<Json, Refusal>> Tracer::Impl::Reply(const Json& question) {
   if (*kind == "build") return extensions.Build(question);
   if (*kind == "call") return extensions.Call(question);
   if (*kind == "ptx") return extensions.Assemble(question);
+  if (*kind == "source") return extensions.Compile(question);
   return Fail(ErrorCode::kInvalidArgument, "an unknown question");
 }
 

@@ -550,6 +550,128 @@ TEST_F(TracerTest, ExplainsWhatTritonRefuses) {
               HasSubstr("unordered_work"));
 }
 
+/// A program that launches its kernels with `module`: `make` gives `scale`, and `forward` calls it.
+std::string WithKernels(const std::string& make, const std::string& forward) {
+  return Program("    y = torch.empty_like(x)\n    n = x.numel()\n" + forward + "\n    return y",
+                 "pass", R"py(
+import ctypes
+code = r'''
+extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * by;
+}
+struct Pair { const float* x; float* y; };
+extern "C" __global__ void pair(Pair p) { p.y[threadIdx.x] = p.x[threadIdx.x]; }
+template <class T, int N> __global__ void times(const T* x, T* y) { y[threadIdx.x] = x[threadIdx.x] * N; }
+'''
+)py" + make);
+}
+
+const std::string kCupy = R"py(
+import cupy as cp
+scale = cp.RawKernel(code, "scale", ("-std=c++17",))
+module = cp.RawModule(code=code, name_expressions=["times<float, 3>"])
+times = module.get_function("times<float, 3>")
+)py";
+std::string Cupy(const std::string& forward) { return WithKernels(kCupy, forward); }
+
+TEST_F(TracerTest, RecordsKernelsOfCupy) {
+  EXPECT_EQ(Steps(Cupy("    scale((1,), (32,), (x.data_ptr(), y.data_ptr(), n, cp.float32(2)))")),
+            "launch");
+  const auto launch = [&] { return std::get<plan::Launch>(last_.plan.nodes.back().work); };
+  EXPECT_EQ(launch().kernel, "scale");
+  EXPECT_EQ(launch().block.x, 32u);
+  ASSERT_EQ(launch().relocations.size(), 2u);
+  EXPECT_EQ(launch().relocations[0].target.buffer, 0);
+  EXPECT_EQ(launch().parameters.substr(16, 4), std::string("\x20\0\0\0", 4));
+  EXPECT_EQ(Steps(Cupy("    times((1,), (32,), (cp.asarray(x), cp.from_dlpack(y)))")), "launch");
+  EXPECT_THAT(launch().kernel, HasSubstr("timesIfLi3E"));
+  // A view points into its tensor's memory.
+  EXPECT_EQ(Steps(Cupy("    times((1,), (16,), (x[2:].data_ptr(), y.data_ptr() + 64))")), "launch");
+  EXPECT_EQ(launch().relocations[0].target.offset, 64);
+  EXPECT_EQ(launch().relocations[1].target.offset, 64);
+}
+
+TEST_F(TracerTest, RecordsKernelsOfPyTorchAndCudaCore) {
+  EXPECT_EQ(Steps(WithKernels("scale = torch.cuda._compile_kernel(code, 'scale')\n",
+                              "    scale((1, 1, 1), (32, 1, 1), (x, y, n, 2))")),
+            "launch");
+  EXPECT_EQ(Steps(WithKernels("times = torch.cuda._compile_kernel(code, 'times<float,3>')\n",
+                              "    times((1, 1, 1), (32, 1, 1), (x, y))")),
+            "launch");
+  EXPECT_EQ(Steps(WithKernels(R"py(
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+kernels = Program(code, "c++", ProgramOptions(std="c++17")).compile("cubin", ("times<float, 3>",))
+stream = Device().create_stream(torch.cuda.current_stream().cuda_stream)
+)py",
+                              R"py(
+    launch(stream, LaunchConfig(grid=1, block=32), kernels.get_kernel("times<float, 3>"), x.data_ptr(), y.data_ptr())
+    launch(stream, LaunchConfig(grid=1, block=32), kernels.get_kernel("scale"), x.data_ptr(), y.data_ptr(), n,
+           ctypes.c_float(2)))py")),
+            "launch launch");
+}
+
+TEST_F(TracerTest, RefusesWrongArgumentsOfKernels) {
+  const auto scale = [&](const std::string& arguments) {
+    return Steps(Cupy("    scale((1,), (32,), (" + arguments + "))"));
+  };
+  EXPECT_THAT(scale("x.data_ptr(), y.data_ptr(), n"), HasSubstr("wrong_arguments: scale has 4"));
+  EXPECT_THAT(scale("x.data_ptr(), y.data_ptr(), cp.int16(n), cp.float32(2)"),
+              HasSubstr("wrong_arguments: parameter 2 of scale has 4 bytes"));
+  EXPECT_THAT(scale("x.data_ptr(), y.data_ptr(), x.data_ptr(), cp.float32(2)"),
+              HasSubstr("the program passes an address"));
+  EXPECT_THAT(scale("(x + 1).data_ptr(), y.data_ptr(), n, cp.float32(2)"),
+              HasSubstr("freed_memory: parameter 0 of scale"));
+  EXPECT_THAT(scale("x.cpu().data_ptr(), y.data_ptr(), n, cp.float32(2)"),
+              HasSubstr("freed_memory"));
+  EXPECT_THAT(Steps(Cupy("    z = x.cpu()\n"
+                         "    scale((1,), (32,), (z.data_ptr(), y.data_ptr(), n, cp.float32(2)))")),
+              HasSubstr("wrong_arguments: parameter 0 of scale is the address of a tensor that is "
+                        "on the CPU"));
+  EXPECT_THAT(Steps(Cupy("    class Pair(ctypes.Structure):\n"
+                         "      _fields_ = [('x', ctypes.c_void_p), ('y', ctypes.c_void_p)]\n"
+                         "    import numpy\n"
+                         "    p = numpy.array([x.data_ptr(), y.data_ptr()]).view('V16')[0]\n"
+                         "    module.get_function('pair')((1,), (32,), (p,))")),
+              HasSubstr("a structure that contains addresses"));
+  EXPECT_THAT(
+      Steps(Cupy("    scale((1,), (2048,), (x.data_ptr(), y.data_ptr(), n, cp.float32(2)))")),
+      HasSubstr("illegal_launch"));
+  EXPECT_THAT(Steps(Cupy("    module.get_function('none')((1,), (1,), ())")),
+              HasSubstr("host_exception: RuntimeError: CUDA_ERROR_NOT_FOUND"));
+  EXPECT_THAT(Steps(Cupy("    cp.cumsum(x)")), HasSubstr("unsupported_api: cupy.cumsum"));
+}
+
+TEST_F(TracerTest, ReportsKernelsThatDoNotCompile) {
+  const std::string broken =
+      "code = 'extern \"C\" __global__ void scale() { nonsense; }'\n" + kCupy;
+  const Outcome outcome = Record(WithKernels(broken, "    scale((1,), (1,), ())"));
+  EXPECT_EQ(std::get<Refusal>(outcome).code, "compile_error");
+  EXPECT_EQ(std::get<Refusal>(outcome).where, "cupy_kernels.cu:1");
+  EXPECT_EQ(Steps(WithKernels(broken,
+                              "    try:\n      scale((1,), (1,), ())\n"
+                              "    except Exception:\n      y.copy_(x)")),
+            "copy");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("cupy_kernels do not compile")));
+}
+
+TEST_F(TracerTest, OrdersKernelsByTheStreamsThatProgramsName) {
+  const auto after = [&](const std::string& line) {
+    return Steps(Cupy(R"py(
+    current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(current)
+    with torch.cuda.stream(side):
+      z = x * 2
+    )py" + line + R"py(
+    scale((1,), (32,), (z.data_ptr(), y.data_ptr(), n, cp.float32(2))))py"));
+  };
+  EXPECT_THAT(after("pass"), HasSubstr("unordered_work"));
+  EXPECT_EQ(after("current.wait_stream(side)"), "mul.Tensor launch");
+  // The caller uses the result in its own stream.
+  const std::string use = "cp.cuda.ExternalStream(side.cuda_stream).use()";
+  EXPECT_THAT(after(use), HasSubstr("unordered_work"));
+}
+
 TEST_F(TracerTest, RefusesTheBackwardDirection) {
   const auto outcome = Start(Program("    return x"))->Record("backward", args_, {});
   ASSERT_TRUE(outcome);

@@ -91,10 +91,6 @@ void DescribeAll(const BuildReport& report, Json& json) {
   if (!reasons.empty()) json["reasons"] = std::move(reasons);
 }
 
-const char* NameOf(trace::ProgramCode::Kind kind) {
-  return kind == trace::ProgramCode::Kind::kTriton ? "triton" : "extension";
-}
-
 Result<BuildReport> BuildProgram(const assay::Candidate& program, const BuildOptions& options,
                                  Events& events) {
   TRY_ASSIGN(RecordedProgram recorded,
@@ -102,7 +98,8 @@ Result<BuildReport> BuildProgram(const assay::Candidate& program, const BuildOpt
   BuildReport report;
   report.is_program = true;
   for (trace::ProgramCode& code : recorded.code) {
-    report.code.push_back({NameOf(code.kind), std::move(code.name), std::move(code.built)});
+    report.code.push_back(
+        {std::string(trace::NameOf(code.kind)), std::move(code.name), std::move(code.built)});
   }
   report.notes = std::move(recorded.notes);
   const auto explains = [&](const BuiltCode& code) {

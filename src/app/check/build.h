@@ -18,7 +18,7 @@ namespace cupel::app {
 
 /// What was compiled together.
 struct BuiltCode {
-  std::string kind;  // "kernel": the candidate itself. In a Python program: "extension", "triton"
+  std::string kind;  // "kernel": the candidate itself; else trace::NameOf
   std::string name;  // in a Python program
   build::SourcesOutcome built;
 };

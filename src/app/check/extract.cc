@@ -118,8 +118,7 @@ Json ToJson(const ExtractReport& report) {
   size_t bytes = 0;
   Json files = Json::array();
   for (const ExtractedFile& file : report.files) {
-    const bool is_ptx = file.kind == trace::ProgramCode::Kind::kTriton;
-    Json one{{"kind", is_ptx ? "triton" : "extension"},
+    Json one{{"kind", trace::NameOf(file.kind)},
              {"name", file.name},
              {"path", file.path},
              {"bytes", file.text.size()},

@@ -166,7 +166,7 @@ class Devices(TorchFunctionMode):
     # ---- what reads memory ----
 
     def data_ptr(self, args: Any, _kwargs: Any) -> int:
-        """A key for caches. Nothing accepts it as an address."""
+        """A key for caches, and an address for kernels (source_kernels.py)."""
         with self.recording.paused():
             offset = args[0].storage_offset() * args[0].element_size()
         return self.recording.storage_of(args[0]).address + offset

@@ -1,4 +1,5 @@
-# Runs a function when a program imports a package for the first time, itself or through another package.
+# Runs a function when a program imports a package for the first time, itself or through another package, and offers
+# modules that stand in for packages.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -45,3 +46,29 @@ def when_imported(name: str, function: Callable[[], None]) -> None:
         function()
     else:
         sys.meta_path.insert(0, Watcher(name, function))
+
+
+class Provider(MetaPathFinder, Loader):
+    def __init__(self, name: str, make: Callable[[], dict[str, ModuleType]]) -> None:
+        self.name, self.make = name, make
+        self.made: dict[str, ModuleType] = {}
+
+    def find_spec(self, fullname: str, _path: Any, _target: Any = None) -> ModuleSpec | None:
+        if fullname != self.name and not fullname.startswith(self.name + "."):
+            return None
+        self.made = self.made or self.make()
+        if fullname not in self.made:
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.made[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        return None
+
+
+def provide(name: str, make: Callable[[], dict[str, ModuleType]]) -> None:
+    """Lets programs import the modules that `make` returns by name: the package `name` and its submodules. It is
+    called once, when one of them is imported."""
+    sys.meta_path.insert(0, Provider(name, make))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
+import importlib
 import linecache
 import random
 import sys
@@ -18,10 +20,11 @@ from calls import Calls
 from clocks import Clock
 from devices import Devices
 from extensions import Ask, BuildError, Extensions
-from imports import when_imported
+from imports import provide, when_imported
 from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
+from source_kernels import CompileError, SourceKernels, compile_kernel
 from standins import install
 from states import Bound, bind
 from storages import CUDA, TYPES, digest
@@ -39,6 +42,10 @@ class Program:
         files.install()
         install(self.recording, Extensions(self.recording, files, ask), request["device"])
         Clock(self.file, self.recording.note).install()
+        kernels = SourceKernels(self.recording, ask, request["device"])
+        torch.cuda._compile_kernel = functools.partial(compile_kernel, kernels)
+        provide("cupy", lambda: self.standin("cupy_standin", kernels))
+        provide("cuda", lambda: self.standin("cuda_core_standin", kernels))
         when_imported("triton", lambda: self.use_triton(ask, request["device"]))
         self.module = self.run(self.source, self.file, "answer")
 
@@ -48,6 +55,10 @@ class Program:
             Kernels(self.recording, ask, device).install()
         except Refusal as refusal:
             raise self.recording.refuse(refusal) from None
+
+    def standin(self, module: str, kernels: SourceKernels) -> dict[str, types.ModuleType]:
+        found: dict[str, types.ModuleType] = importlib.import_module(module).modules(kernels)
+        return found
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -156,7 +167,7 @@ def explain(error: BaseException, file: str) -> dict[str, Any]:
     if isinstance(error, Refusal):
         where = "%s:%d" % (file, error.line) if error.line else ""
         return {"code": error.code, "message": error.message, "where": where, "unsupported": error.unsupported}
-    if isinstance(error, BuildError):
+    if isinstance(error, (BuildError, CompileError)):
         return dict(error.refusal, unsupported=False)
     line = None
     for frame in traceback.extract_tb(error.__traceback__):

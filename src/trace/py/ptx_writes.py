@@ -14,7 +14,7 @@ GUARD = re.compile(r"^[\s{}]*(@!?%\w+)?[\s{}]*")
 
 def written_parameters(ptx: str, kernel: str, pointers: set[int]) -> set[int]:
     """`pointers`: the numbers of the parameters that matter. Follows addresses through registers."""
-    body = ptx.split(".entry " + kernel, 1)[1]
+    body = ptx.split(".entry " + kernel + "(", 1)[1]
     body = NO_INSTRUCTION.sub("", body[body.index("{"):].split("\n}", 1)[0])
     name = re.compile(r"\b%s_param_(\d+)\b|(%%[A-Za-z_]\w*)" % re.escape(kernel))
     moves = []  # (a register, what it depends on)

@@ -51,6 +51,10 @@ class Storages:
     def find(self, tensor: torch.Tensor) -> Storage | None:
         return self.by_address.get(tensor.untyped_storage()._cdata)
 
+    def is_held(self, storage: Storage) -> bool:
+        """Whether the program still has a tensor of this memory."""
+        return storage.argument is not None or torch._C._storage_Use_Count(self.alive[storage.index]._cdata) > 1
+
     def add(self, tensor: torch.Tensor, made: str, device: str) -> Storage:
         memory = tensor.untyped_storage()
         storage = Storage(len(self.all), memory.nbytes(), made, device)

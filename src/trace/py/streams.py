@@ -24,6 +24,11 @@ def merge(into: Clock, other: Clock) -> None:
         into[number] = max(into.get(number, 0), steps)
 
 
+class Handle(int):
+    """A stream's address. Host code of extensions gets the number, which is that of the default stream."""
+    stream: Stream
+
+
 class Order:
     """Which steps are ordered before which. An extension's kernels are taken to be in the current stream."""
 
@@ -36,6 +41,8 @@ class Order:
     def add(self, stream: Stream) -> None:
         stream.order, stream.number, stream.clock, stream.outer = self, len(self.steps), {}, []
         stream.device, stream.priority = torch.device("cuda", 0), 0
+        stream.cuda_stream = Handle(0)
+        stream.cuda_stream.stream = stream
         self.steps[stream.number] = 0
 
     def wait_for_all(self) -> None:
@@ -80,7 +87,8 @@ class Order:
 
 
 class Stream:
-    cuda_stream, device_index, device_type, stream_id = 0, 0, 1, 0
+    cuda_stream: Handle
+    device_index, device_type, stream_id = 0, 1, 0
     recording: Recording
     order: Order
     number: int

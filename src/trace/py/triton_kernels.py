@@ -4,7 +4,6 @@
 # Imported when a program uses Triton. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import base64
 import functools
 import inspect
 import struct
@@ -25,8 +24,9 @@ from triton.runtime.autotuner import OutOfResources
 
 import without_threads
 from extensions import Ask
+from launches import Launch, append, pointer, raw, storages_of
 from ptx_writes import written_parameters
-from recording import Node, Recording
+from recording import Recording
 from refusal import Refusal, unsupported
 from storages import HOST, digest
 
@@ -226,17 +226,11 @@ class Kernels:
             return
         for i in range(hidden):
             parameters.append(self.scratch(kernel, blocks) if i == 0 else pointer(None))
-        storages = {i: recording.storages.all[p["at"][0]] for i, p in enumerate(parameters) if "at" in p}
-        written = [storages[i] for i in sorted(kernel.written(frozenset(storages)))]
-        fields = {"image": kernel.built["image"], "kernel": kernel.name, "grid": blocks,
-                  "block": [32 * metadata.num_warps, 1, 1], "cluster": cluster, "shared": metadata.shared,
-                  "cooperative": bool(getattr(metadata, "launch_cooperative_grid", False)),
-                  "early": bool(getattr(metadata, "launch_pdl", False)), "parameters": parameters}
-        made = digest(kernel.hash, grid, [s.made for s in storages.values()],
-                      [p["bytes"] if "bytes" in p else p["at"][1] for p in parameters])
-        recording.append(Node("launch", fields, list(storages.values()), written))
-        for i, storage in enumerate(written):
-            storage.made = digest(made, i)
+        launch = Launch(kernel.built["image"], kernel.name, blocks, [32 * metadata.num_warps, 1, 1], cluster,
+                        metadata.shared, parameters,
+                        cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
+                        early=bool(getattr(metadata, "launch_pdl", False)))
+        append(recording, launch, kernel.hash, sorted(kernel.written(frozenset(storages_of(recording, launch)))))
 
     def parameters(self, kernel: Kernel, args: Any) -> Iterator[dict[str, Any]]:
         source, maps = kernel.src, list(getattr(kernel.metadata, "tensordesc_meta", None) or [])
@@ -308,14 +302,6 @@ class Kernels:
 
     def refuse(self, refusal: Refusal) -> Refusal:
         return self.recording.refuse(refusal)
-
-
-def raw(data: bytes) -> dict[str, Any]:
-    return {"bytes": base64.b64encode(data).decode()}
-
-
-def pointer(at: list[int] | None) -> dict[str, Any]:
-    return raw(bytes(8)) if at is None else {"at": at}
 
 
 def packed(kind: str, value: float) -> bytes:
