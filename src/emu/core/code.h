@@ -92,6 +92,7 @@ struct Statement {
   std::string mnemonic;
   ptx::Opcode op = ptx::Opcode::kUnknown;
   ptx::Type type = ptx::Type::kNone;  // if the mnemonic ends with one
+  bool cancels = false;               // decode/cancelled_rounding.h
 };
 
 /// How long one warp takes for a basic block: the chain of dependent instructions that takes

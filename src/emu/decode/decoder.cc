@@ -13,6 +13,7 @@
 #include "emu/core/op.h"
 #include "emu/core/race_stamp.h"
 #include "emu/core/source_line.h"
+#include "emu/decode/cancelled_rounding.h"
 #include "emu/decode/chains.h"
 #include "emu/decode/shared_fusion.h"
 #include "emu/decode/wide_registers.h"
@@ -410,11 +411,13 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
     Fail(inlined_.error);
     return;
   }
+  const std::vector<bool> cancels = CancelledRoundings(function_);
   for (const Instr& instr : function_.body) {
     code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->statements.size())});
     const bool bare = instr.modifiers.empty();
-    code_->statements.push_back(
-        {instr.Mnemonic(), instr.op, bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back())});
+    code_->statements.push_back({instr.Mnemonic(), instr.op,
+                                 bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back()),
+                                 cancels[code_->statements.size()]});
   }
   NumberLines();
   if (!inlined_.functions.empty() && HasWideRegisters(function_)) {
