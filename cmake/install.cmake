@@ -15,6 +15,6 @@ install(DIRECTORY shim tasks share DESTINATION cupel/share/cupel COMPONENT cupel
   PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY tests/mustfail tests/mustpass DESTINATION cupel/share/cupel/tests COMPONENT cupel
   PATTERN __pycache__ EXCLUDE)
-install(DIRECTORY src/oracle src/trace src/build src/report DESTINATION cupel/share/cupel/src COMPONENT cupel
+install(DIRECTORY src/oracle src/trace src/report DESTINATION cupel/share/cupel/src COMPONENT cupel
   FILES_MATCHING PATTERN "*.py" PATTERN testdata EXCLUDE PATTERN page EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION cupel/share/cupel COMPONENT cupel)

@@ -26,7 +26,7 @@ TYPES = {"FILE": "file", "DIR": "folder", "FOLDER": "folder", "RUN": "folder",
          **dict.fromkeys(("INT", "UINT", "FLOAT", "USD", "N", "SPEC", "COMMAND", "FLAG", "RE", "NAME"), "")}
 OPTIONS = {"--task": "task", "--kernel": "kernel", "--backward-kernel": "kernel", "--python": "file", "--run": "folder",
            **dict.fromkeys(("--name", "--module", "--inputs", "--init"), "")}
-POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "answer"), "kernel"), **dict.fromkeys(("task", "input"), "task"),
+POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "program"), "kernel"), **dict.fromkeys(("task", "input"), "task"),
                **dict.fromkeys(("run", "runs", "A", "B"), "folder"),
                **dict.fromkeys(("list", "records", "paths"), "file")}
 # Values that the help lists in a sentence. A word is offered if it occurs in the help.

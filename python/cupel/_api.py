@@ -160,7 +160,7 @@ def export(
     options: Sequence[str] = (),
     timeout: float | None = None,
 ) -> documents.Export:
-    """Writes an accepted kernel as an installable PyTorch package into the new folder `output`.
+    """Writes an accepted kernel (a .cu file) as an installable PyTorch package into the new folder `output`.
 
     A kernel that is not accepted raises NotAccepted, unless `force` is set. Other parameters and errors as in
     check().

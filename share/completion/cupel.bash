@@ -7,9 +7,9 @@ _cupel_command() {
   subcommands='' options=''
   case $command in
     '') subcommands='build check extract verify bench stream profile optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
-    'build') subcommands='' options='-h --help --task --python --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
+    'build') subcommands='' options='-h --help --task --gpu-model --model --python --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources' ;;
     'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
-    'extract') subcommands='' options='-h --help --task -o --output --python --json -q --quiet' ;;
+    'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
     'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
     'stream') subcommands='' options='-h --help --settings --trials --distributions --shadow -o --output --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
@@ -56,18 +56,18 @@ _cupel_argument() {
 _cupel_value() {
   kind='' choices=''
   case "$command $1" in
-    'verify --device') kind='words' choices='gpu' ;;
     'optimize --model' | 'translate --model' | 'review --model' | 'review calibrate --model' | 'mcp --model') kind='none' ;;
-    'extract -o' | 'stream -o' | 'translate -o' | 'review calibrate -o' | 'extract --output' | 'stream --output' | 'translate --output') kind='file' ;;
+    'verify --device') kind='words' choices='gpu' ;;
+    'stream -o' | 'translate -o' | 'review calibrate -o' | 'stream --output' | 'translate --output') kind='file' ;;
     *' --task') kind='task' ;;
+    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
     *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
-    *' --flag' | *' --trials' | *' --seed' | *' --entry' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
+    *' --flag' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
     *' --settings') kind='words' choices='single multi heldout all' ;;
     *' --operators') kind='words' choices='allowed none auto' ;;
     *' --device') kind='words' choices='emu gpu gpu:all' ;;
-    *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
     *' --distributions') kind='words' choices='all none' ;;
     *' --kernel' | *' --backward-kernel') kind='kernel' ;;
     *' --baselines') kind='words' choices='eager compile max-autotune none probe' ;;

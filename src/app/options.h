@@ -57,8 +57,16 @@ struct ModelOptions {
 struct BuildOptions {
   Common common;
   Compile compile;
-  std::string task;  // of an answer in Python; may be empty
+  std::string task;  // of a Python program; else it may be empty
   std::filesystem::path kernel;
+};
+
+struct ExtractOptions {
+  Common common;
+  Compile compile;
+  std::string task;
+  std::filesystem::path program;  // Python
+  std::filesystem::path output;   // folder to create; empty: none
 };
 
 struct CheckOptions {
@@ -221,12 +229,6 @@ struct ImportOptions {
   int seconds = 60;                          // for each problem and stage
   uint64_t memory = 4ull << 30;              // bytes for each
   int jobs = 0;                              // problems at a time; 0: one for each core
-};
-
-struct ExtractOptions {
-  Common common;
-  std::filesystem::path answer;  // Python with load_inline
-  std::string task;              // empty: the answer's own order of arguments
 };
 
 struct SuiteRunOptions {

@@ -264,8 +264,7 @@ assay::Question QuestionOf(const task::Task& task, const Target& target, const C
   question.kinds = KindsOf(target);
   question.trials = target.trials;
   question.allow_operators =
-      target.operators == "allowed" ||
-      (target.operators == "auto" && task.format == task::Format::kKernelBench);
+      target.operators == "allowed" || (target.operators == "auto" && task.allows_operators);
   question.seed = common.seed;
   return question;
 }

@@ -164,6 +164,23 @@ void JudgeCopies(records::Verdict& verdict, const plan::OwnWork& own_work) {
        "no kernel of the candidate has a part in the result: PyTorch copies and fills memory", ""});
 }
 
+/// Fast math does not make larger errors, in units of the limit. The largest that it makes is
+/// tanh.approx's: 2^-11 of the result.
+constexpr double kMostOfFastMath = 4096;
+
+/// The largest error of a judged call, in units of its limit.
+double LargestError(const records::Verdict& verdict) {
+  double largest = 0;
+  for (const records::SettingReport& setting : verdict.settings) {
+    for (const records::TrialReport& trial : setting.trials) {
+      for (const auto& output : trial.outputs) {
+        largest = std::max(largest, output.Severity());
+      }
+    }
+  }
+  return largest;
+}
+
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
 void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
                      const std::string& source) {
@@ -171,7 +188,7 @@ void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
     return reason.code == "wrong_result" || reason.code == "not_equivalent";
   };
   const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
-  if (reason == verdict.reasons.end()) return;
+  if (reason == verdict.reasons.end() || LargestError(verdict) > kMostOfFastMath) return;
   const std::string note = build::FastMathNote(source, image.ptx, image.flags);
   if (!note.empty()) reason->message += "\n" + note;
 }

@@ -6,24 +6,31 @@
 
 #include "os/files.h"
 #include "record/recorder.h"
-#include "trace/tracer.h"
 
 namespace cupel::assay {
 namespace {
 
 constexpr size_t kMaxReference = 1u << 20;
 
-Result<std::unique_ptr<record::CallRecorder>> OpenTracer(const Candidate& candidate,
-                                                         const Question& question,
-                                                         const Parts& parts,
-                                                         record::Options record) {
+/// `seed`: of fake addresses.
+record::Options RecordOptions(const Parts& parts, uint64_t seed) {
+  record::Options options = parts.record;
+  options.seed = seed;
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<trace::Tracer>> OpenTracer(const Candidate& program,
+                                                  const Question& question, const Parts& parts,
+                                                  uint64_t seed) {
   if (parts.pythons == nullptr || !parts.signature) {
     return Fail(ErrorCode::kUnsupported, "Python programs cannot be recorded here");
   }
   trace::Options options;
   options.pool = parts.pythons;
-  options.build = candidate.built_with;
-  options.record = std::move(record);
+  options.build = program.built_with;
+  options.record = RecordOptions(parts, seed);
   options.device = parts.engine->Device();
   const task::Task& task = *question.task;
   options.signature = [&parts, &task,
@@ -33,20 +40,19 @@ Result<std::unique_ptr<record::CallRecorder>> OpenTracer(const Candidate& candid
   // Without it, parameters are found by their names.
   options.reference =
       os::ReadFile(task.code[static_cast<int>(question.direction)], kMaxReference).value_or("");
-  TRY_ASSIGN(auto tracer, trace::Tracer::Start(candidate.path, std::move(options)));
-  return std::unique_ptr<record::CallRecorder>(std::move(tracer));
+  return trace::Tracer::Start(program.path, std::move(options));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& candidate,
                                                            const Question& question,
                                                            const Parts& parts, uint64_t seed) {
-  record::Options options = parts.record;
-  options.seed = seed;
   const build::Images* images = candidate.images();
-  if (images == nullptr) return OpenTracer(candidate, question, parts, std::move(options));
-  TRY_ASSIGN(auto recorder, record::Recorder::Start(*images, parts.engine->Device(), options));
+  if (images == nullptr) {
+    TRY_ASSIGN(auto tracer, OpenTracer(candidate, question, parts, seed));
+    return std::unique_ptr<record::CallRecorder>(std::move(tracer));
+  }
+  TRY_ASSIGN(auto recorder,
+             record::Recorder::Start(*images, parts.engine->Device(), RecordOptions(parts, seed)));
   return std::unique_ptr<record::CallRecorder>(
       std::make_unique<record::Recorder>(std::move(recorder)));
 }

@@ -8,6 +8,7 @@
 #include "assay/assay.h"
 #include "base/result.h"
 #include "record/call_recorder.h"
+#include "trace/tracer.h"
 
 namespace cupel::assay {
 
@@ -15,5 +16,10 @@ namespace cupel::assay {
 Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& candidate,
                                                            const Question& question,
                                                            const Parts& parts, uint64_t seed);
+
+/// The same for a Python program. `question` and `parts` must outlive it.
+Result<std::unique_ptr<trace::Tracer>> OpenTracer(const Candidate& program,
+                                                  const Question& question, const Parts& parts,
+                                                  uint64_t seed);
 
 }  // namespace cupel::assay

@@ -187,10 +187,6 @@ class SettingRun {
     options.full_checks = trial == 0;
     options.poison = trial % 3;
     options.counters = trial == 0;
-    if (first_) {
-      TRY_ASSIGN(const bool right, TryFirstCall(wanted, options));
-      if (!right) return false;
-    }
     TRY_ASSIGN(std::optional<engine::Run> executed, Execute(*plan_, wanted, options));
     if (!executed) return false;
     engine::Run& run = *executed;
@@ -210,6 +206,7 @@ class SettingRun {
     const bool ok = report.ok;
     result_.report.trials.push_back(std::move(report));
     if (!ok) result_.report.status = records::SettingStatus::kFailed;
+    if (ok && first_) return TryFirstCall(wanted, options);
     return ok;
   }
 

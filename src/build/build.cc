@@ -269,10 +269,9 @@ BuildFailure NoModule(const Context& context) {
       false};
 }
 
-/// A function or variable that the files declare and use, but that none of them defines. With
-/// PyTorch, the extension could not be loaded.
+/// A function or variable that is declared and used, but that no file of the candidate defines.
+/// With PyTorch, the extension could not be loaded.
 std::optional<BuildFailure> UndefinedName(const Context& context, const SharedObject& object) {
-  if (context.is_alone) return std::nullopt;
   for (const std::string& symbol : object.unversioned) {
     const std::string name = Demangle(symbol);
     const bool is_cpp = symbol.starts_with("_Z") && name != symbol;
@@ -283,7 +282,10 @@ std::optional<BuildFailure> UndefinedName(const Context& context, const SharedOb
     if (!is_cpp || is_pytorch || !IsOneOf(object.undefined, symbol)) continue;
     return BuildFailure{
         "compile_error",
-        fmt::format("{} is declared and used, but none of the candidate's files defines it", name),
+        fmt::format(
+            "{} is declared and used, but {} it{}", name,
+            context.is_alone ? "the file does not define" : "none of the candidate's files defines",
+            context.is_alone ? "; give the file that does with --sources" : ""),
         context.name,
         {},
         false};

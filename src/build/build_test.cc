@@ -392,6 +392,18 @@ TEST_F(SourcesTest, SingleFileKeepsItsKey) {
   EXPECT_EQ(image.key, *CacheKey({"kernel.cu", kKernel, &options, &toolkit, &flags}));
 }
 
+TEST_F(BuildTest, NamesWhatTheFileDoesNotDefine) {
+  const BuildFailure failure = MustFail(
+      "#include <torch/extension.h>\n"
+      "torch::Tensor other(torch::Tensor x);\n"
+      "torch::Tensor forward(torch::Tensor x) { return other(x); }\n"
+      "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"forward\", &forward); }\n");
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_EQ(failure.message,
+            "other(at::Tensor) is declared and used, but the file does not define it; give the "
+            "file that does with --sources");
+}
+
 TEST_F(SourcesTest, NamesWhatNoFileDefines) {
   WriteTwo();
   fs::remove(op() / "mul.cu");
@@ -400,6 +412,27 @@ TEST_F(SourcesTest, NamesWhatNoFileDefines) {
   EXPECT_EQ(failure.message,
             "mul(float*) is declared and used, but none of the candidate's files defines it");
   EXPECT_EQ(failure.source_hash, HashOf(MustOpen(op())));
+}
+
+TEST_F(SourcesTest, SingleFileHasTheHeadersOfItsFolder) {
+  WriteIn("common/scale.cuh", "constexpr float kScale = 2;\n");
+  WriteIn("one.cu",
+          "#include <torch/extension.h>\n#include \"common/scale.cuh\"\n"
+          "__global__ void k(float* x) { *x = kScale; }\n"
+          "void forward(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }\n"
+          "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"forward\", &forward); }\n");
+  ASSERT_TRUE(HasSeveralFiles(op() / "one.cu", {}));
+  const Sources sources = MustOpen(op() / "one.cu");
+  ASSERT_EQ(sources.files.size(), 2u);
+  EXPECT_EQ(sources.files[1].name, "common/scale.cuh");
+  EXPECT_FALSE(sources.files[1].is_compiled);
+  MustBuildAll(sources);
+  // Not: headers of the system or of other folders, and what does not exist.
+  for (const char* include :
+       {"<common/scale.cuh>", "\"other.cuh\"", "\"../op/common/scale.cuh\""}) {
+    WriteIn("one.cu", std::string("#include ") + include + "\n");
+    EXPECT_FALSE(HasSeveralFiles(op() / "one.cu", {})) << include;
+  }
 }
 
 TEST_F(SourcesTest, NamesWhatTwoFilesDefine) {

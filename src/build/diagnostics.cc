@@ -188,7 +188,7 @@ std::string FrameworkOperator(string_view message, const std::vector<std::string
   return {};
 }
 
-/// The PyTorch header that the shim lacks, if the error is about one.
+/// The header that an error is about.
 std::string MissingHeader(string_view message) {
   const size_t end = message.find(": No such file or directory");
   const string_view quoted = "could not open source file \"";
@@ -198,10 +198,22 @@ std::string MissingHeader(string_view message) {
   } else if (const auto name = Between(message, quoted, "\"")) {
     header = *name;
   }
-  for (const string_view part : {"torch/", "ATen/", "c10/", "pybind11/", "caffe2/"}) {
-    if (header.substr(0, part.size()) == part) return header;
-  }
-  return {};
+  return header;
+}
+
+/// True if a header's name begins as those of PyTorch do, or as those of NVIDIA's libraries, which
+/// candidates may have where they are compiled for use.
+bool IsPyTorchHeader(string_view header) {
+  constexpr string_view kPyTorch[] = {"torch/", "ATen/", "c10/", "pybind11/", "caffe2/"};
+  return std::any_of(std::begin(kPyTorch), std::end(kPyTorch),
+                     [&](string_view part) { return header.starts_with(part); });
+}
+bool IsLibraryHeader(string_view header) {
+  constexpr string_view kLibraries[] = {"cublas",   "curand", "cusparse", "cusolver",   "cufft",
+                                        "cudnn",    "nccl",   "nvtx3/",   "nvToolsExt", "npp",
+                                        "cutlass/", "cute/",  "cutensor", "nvshmem"};
+  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
+                     [&](string_view part) { return header.starts_with(part); });
 }
 
 std::string Where(const Diagnostic& diagnostic) {
@@ -224,8 +236,10 @@ Missing MissingFrom(string_view message, const std::vector<std::string>& operato
   if (std::string name = FrameworkOperator(message, operators); !name.empty()) {
     return {std::move(name), "framework operator", "unsupported_operator"};
   }
-  if (std::string name = MissingHeader(message); !name.empty()) {
-    return {std::move(name), "PyTorch header", "unsupported_api"};
+  std::string header = MissingHeader(message);
+  if (IsPyTorchHeader(header)) return {std::move(header), "PyTorch header", "unsupported_api"};
+  if (IsLibraryHeader(header)) {
+    return {std::move(header), "library header (--include FOLDER adds headers)", "unsupported_api"};
   }
   const auto name = Between(message, "identifier \"cublas", "\" is undefined");
   if (has_cublas && name && !name->empty() && name->front() >= 'A' && name->front() <= 'Z') {

@@ -124,6 +124,13 @@ TEST(Diagnostics, ReportsMissingPyTorchHeader) {
   EXPECT_EQ(failure.message, "unsupported: PyTorch header ATen/native/Foo.h, line 4");
   EXPECT_EQ(ExplainText("kernel.cu:4:10: fatal error: mine.h: No such file or directory\n").code,
             "compile_error");
+  for (const char* header :
+       {"cublasLt.h", "curand_kernel.h", "nvtx3/nvToolsExt.h", "cute/tensor.hpp"}) {
+    const BuildFailure library = ExplainText(
+        fmt::format("kernel.cu:4:10: fatal error: {}: No such file or directory\n", header));
+    EXPECT_TRUE(library.unsupported) << header;
+    EXPECT_THAT(library.message, HasSubstr(header));
+  }
 }
 
 TEST(Diagnostics, ReportsCublasFunctionsThatTheShimLacks) {

@@ -208,6 +208,19 @@ class Reader {
   size_t bytes_ = 0;
 };
 
+/// True if a .cu file includes a header of its own folder or of one below.
+bool IncludesOwnHeaders(const fs::path& kernel) {
+  if (!IsCudaName(kernel.filename().string())) return false;
+  const auto text = os::ReadFile(kernel, kMaxSourceBytes);
+  if (!text) return false;
+  const auto includes = IncludesOf(*text);
+  return std::any_of(includes.begin(), includes.end(), [&](const auto& include) {
+    const fs::path name = fs::path(include.first).lexically_normal();
+    return include.second && name.is_relative() && *name.begin() != ".." &&
+           os::IsFile(kernel.parent_path() / name);
+  });
+}
+
 /// The deepest folder that contains all of `paths`, which are absolute and normal.
 fs::path CommonFolder(const std::vector<fs::path>& paths) {
   fs::path common = paths.front().parent_path();
@@ -262,7 +275,8 @@ bool IsCudaName(std::string_view name) { return ExtensionOf(name) == ".cu"; }
 bool IsCppName(std::string_view name) { return IsOneOf(kCppExtensions, ExtensionOf(name)); }
 
 bool HasSeveralFiles(const fs::path& kernel, std::span<const fs::path> more) {
-  return !more.empty() || kernel.extension() == kBundleSuffix || os::IsFolder(kernel);
+  return !more.empty() || kernel.extension() == kBundleSuffix || os::IsFolder(kernel) ||
+         IncludesOwnHeaders(kernel);
 }
 
 Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> more,

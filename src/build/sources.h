@@ -40,7 +40,8 @@ inline constexpr char kSetupName[] = "setup.py";
 bool IsCudaName(std::string_view name);
 bool IsCppName(std::string_view name);
 
-/// True if `kernel` must be opened with OpenSources: a folder, a bundle, or one of several files.
+/// True if `kernel` must be opened with OpenSources: a folder, a bundle, one of several files, or a
+/// .cu file that includes a header of its own folder.
 bool HasSeveralFiles(const std::filesystem::path& kernel,
                      std::span<const std::filesystem::path> more);
 

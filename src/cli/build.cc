@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/json_file.h"
@@ -23,38 +25,66 @@ void Print(const std::vector<build::Diagnostic>& diagnostics) {
   }
 }
 
-int Report(const build::Image& image, bool quiet) {
-  fmt::print("built {} for {} in {:.2f} s{}\n", image.source.string(), image.arch,
-             image.build_seconds, image.from_cache ? " (from the cache)" : "");
-  if (quiet) return 0;
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    fmt::print("  note: {}\n", Printable(note));
+  }
+}
+
+/// "", "extension op of ", "kernel of Triton add of ".
+std::string SubjectOf(const app::BuiltCode& code) {
+  if (code.name.empty()) return "";
+  return fmt::format("{} {} of ", code.kind == "triton" ? "kernel of Triton" : code.kind,
+                     Printable(code.name));
+}
+
+void Print(const app::BuiltCode& code, const build::Image& image, bool quiet) {
+  fmt::print("built {}{} for {} in {:.2f} s{}\n", SubjectOf(code), Printable(image.source.string()),
+             image.arch, image.build_seconds, image.from_cache ? " (from the cache)" : "");
+  if (quiet) return;
   for (const build::KernelResources& kernel : image.resources) {
     fmt::print("  {}\n    {} registers, {} B shared, {} B local, spills {} B stored {} B loaded\n",
-               ptx::Demangle(kernel.kernel), kernel.registers, kernel.static_shared,
+               Printable(ptx::Demangle(kernel.kernel)), kernel.registers, kernel.static_shared,
                kernel.local_bytes, kernel.spill_stores, kernel.spill_loads);
   }
   Print(image.warnings);
-  for (const std::string& note : image.notes) {
-    fmt::print("  note: {}\n", Printable(note));
-  }
-  return 0;
+  PrintNotes(image.notes);
 }
 
-int Report(const build::BuildFailure& failure, bool quiet) {
-  fmt::print("does not build: {}{}{}\n", Printable(failure.where),
+void Print(const app::BuiltCode& code, const build::BuildFailure& failure, bool quiet) {
+  fmt::print("does not build: {}{}{}{}{}\n", code.name.empty() ? "" : Printable(code.name),
+             code.name.empty() ? "" : ": ", Printable(failure.where),
              failure.where.empty() ? "" : ": ", Printable(failure.message));
   if (!quiet) Print(failure.diagnostics);
-  return failure.unsupported ? 3 : 1;
+}
+
+void Print(const app::BuildReport& report, bool quiet) {
+  for (const app::BuiltCode& code : report.code) {
+    if (const auto* failure = std::get_if<build::BuildFailure>(&code.built)) {
+      Print(code, *failure, quiet);
+      continue;
+    }
+    for (const auto& image : std::get<build::Images>(code.built)) Print(code, *image, quiet);
+  }
+  if (!quiet) PrintNotes(report.notes);
+  if (!report.reason) return;
+  const records::Reason& reason = *report.reason;
+  fmt::print("{}: {}{}{} ({})\n",
+             reason.code == "no_kernel" ? "does not build" : "cannot be recorded",
+             Printable(reason.where), reason.where.empty() ? "" : ": ", Printable(reason.message),
+             Printable(reason.code));
 }
 
 }  // namespace
 
 Result<int> Run(const BuildCommand& command) {
   ProgressView view(command.show.quiet);
-  TRY_ASSIGN(const build::Outcome outcome, app::Build(command, view));
-  const int status =
-      std::visit([&](const auto& result) { return Report(result, command.show.quiet); }, outcome);
-  TRY(WriteJson(command.show.json, app::ToJson(outcome, command.kernel)));
-  return status;
+  TRY_ASSIGN(const app::BuildReport report, app::Build(command, view));
+  view.End();
+  Print(report, command.show.quiet);
+  TRY(WriteJson(command.show.json, app::ToJson(report)));
+  if (report.built()) return 0;
+  return report.is_unsupported() ? 3 : 1;
 }
 
 }  // namespace cupel::cli

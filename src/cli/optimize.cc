@@ -28,7 +28,7 @@ Result<int> Run(const OptimizeCommand& command) {
   view.End();
   TRY(WriteJson(command.show.json, report.summary.json));
   fmt::print("{}Report: {}\n",
-             report::RunText(report.summary.run, report.folder.string(), app::kBestFile),
+             report::RunText(report.summary.run, report.folder.string(), report.summary.best_file),
              (report.folder / app::kReportFile).string());
   TRY(report.status);
   if (!report.end.empty() && !command.show.quiet) fmt::print("The run ended: {}.\n", report.end);

@@ -61,7 +61,7 @@ Result<int> Run(const ReportCommand& command) {
   const fs::path& folder = command.runs.front();
   TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
   TRY_ASSIGN(const app::RunSummary summary, app::Summarise(archive));
-  fmt::print("{}", report::RunText(summary.run, folder.string(), app::kBestFile));
+  fmt::print("{}", report::RunText(summary.run, folder.string(), summary.best_file));
   TRY(WriteHtml(command.html, folder, summary.html));
   TRY(WriteJson(command.show.json, summary.json));
   return 0;

@@ -20,7 +20,8 @@
 namespace cupel::evolve {
 
 std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
-  return options_.source_folder / fmt::format("candidate-{:04}.cu", candidate);
+  return options_.source_folder /
+         fmt::format("candidate-{:04}{}", candidate, SuffixOf(options_.form));
 }
 
 Status Evaluator::Build(

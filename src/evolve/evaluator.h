@@ -17,6 +17,7 @@
 #include "assay/assay.h"
 #include "base/part_events.h"
 #include "device/device.h"
+#include "evolve/form.h"
 #include "evolve/objective.h"
 
 namespace cupel::evolve {
@@ -30,6 +31,7 @@ struct RunScale {
 
 struct EvaluatorOptions {
   device::Description device;  // the target of the kernels
+  Form form = Form::kCuda;     // of all candidates
   int builds_ahead = 2;        // concurrent compilations
   uint64_t seed = 0;
   bool user_seed = false;  // draw cases from the seed, not from the pool
@@ -68,6 +70,7 @@ class Evaluator {
   Status Evaluate(std::span<const int64_t> ids);
 
   RunScale& scale() { return scale_; }
+  Form form() const { return options_.form; }
   const std::function<std::string(double)>& objective_text() const {
     return options_.objective_text;
   }

@@ -57,7 +57,7 @@ Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
   result.start_accepted = judged.objective.has_value();
   if (!result.start_accepted) return result;
   TRY_ASSIGN(SearchState state, StateOfRun(parts, options, judged));
-  RunMemory memory(parts.archive, parts.evaluator.objective_text());
+  RunMemory memory(parts.archive, parts.evaluator.objective_text(), parts.evaluator.form());
   while (state.generation < options.generations) {
     TRY_ASSIGN(const Json facts, RunGeneration(parts, options, state, memory));
     TRY(parts.archive.PutState(DumpJson(ToJson(state)), "generation", DumpJson(facts)));

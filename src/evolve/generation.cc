@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "base/clock.h"
 #include "evolve/candidates.h"
@@ -212,7 +213,8 @@ class Generation {
     auto start = Clock::now();
     const auto look = [&](int64_t id, const assay::Candidate& built) -> Status {
       Entry& entry = Of(id);
-      const bool fine = built.images() != nullptr;
+      // The extensions of a Python program are compiled when it is judged.
+      const bool fine = !std::holds_alternative<build::BuildFailure>(built.built);
       const double seconds = SecondsSince(std::exchange(start, Clock::now()));
       TRY(RecordStage(entry, "build", fine, Json::object(), seconds, false));
       if (!fine) {
@@ -261,6 +263,7 @@ class Generation {
       if (!reviews[i].is_null()) continue;
       review::Subject subject;
       subject.source = entries[i]->source;
+      subject.is_python = parts_.evaluator.form() == Form::kPython;
       subject.operation = options_.operation;
       subject.sample = SampleOf(entries[i]->source);
       asked[i] = std::async(std::launch::async, [this, subject = std::move(subject)] {
@@ -334,7 +337,7 @@ class Generation {
 
   /// Tunes a new best. Asks no model.
   Status Polish() {
-    if (options_.polish <= 0) return {};
+    if (options_.polish <= 0 || parts_.evaluator.form() != Form::kCuda) return {};
     const archive::Candidate* best = BestOf(accepted_);
     if (best == nullptr || *best->objective >= best_before_) return {};
     TRY(ReportStage(fmt::format("tuning candidate {}", best->id)));

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/python_text.h"
 #include "evolve/own_names.h"
 #include "evolve/tokens.h"
 
@@ -93,6 +94,34 @@ std::vector<Token> SignificantTokens(std::string_view source) {
 }
 
 }  // namespace
+
+std::string CodeOfProgram(std::string_view program) {
+  std::string code;
+  bool at_line_start = true;
+  for (const PythonPiece& piece : SplitPython(program)) {
+    switch (piece.kind) {
+      case PythonPiece::Kind::kCode: {
+        // "//" divides in Python, and begins a comment in C++.
+        for (const char c : piece.text) code.append(c == '/' ? "/ " : std::string(1, c));
+        const std::string_view line = piece.text.substr(piece.text.rfind('\n') + 1);
+        at_line_start = line.find_first_not_of(" \t") == std::string_view::npos &&
+                        (at_line_start || line.size() < piece.text.size());
+        break;
+      }
+      case PythonPiece::Kind::kComment:
+        break;
+      case PythonPiece::Kind::kString: {
+        const bool is_long = piece.content.data() - piece.text.data() == 3;
+        const bool is_doc = is_long && at_line_start && !IsCudaCode(piece.content);
+        // Names, flags and the code of kernels are in strings, too.
+        if (!is_doc) code.append("\n").append(piece.content).append("\n");
+        at_line_start = false;
+        break;
+      }
+    }
+  }
+  return code;
+}
 
 Shingles::Shingles(std::string_view source) {
   const std::vector<Token> tokens = SignificantTokens(source);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,10 @@ class Shingles {
   std::vector<uint64_t> runs_;
   uint64_t fingerprint_ = 0;
 };
+
+/// A Python program as text for Shingles: without comments and docstrings, and with the contents of
+/// other strings as code, because kernels and flags are in strings.
+std::string CodeOfProgram(std::string_view program);
 
 /// The resemblance, from 0 (nothing in common) to 1. Can also be 1 if two files differ only in
 /// which variable they use at some place.

@@ -152,6 +152,25 @@ TEST(Novelty, InsertionChangesOnlyNearbyRuns) {
   EXPECT_LT(Similarity(kernel, longer), 1);
 }
 
+TEST(Novelty, CodeInStringsOfProgramsIsCode) {
+  const std::string program =
+      "\"\"\"A layer.\"\"\"\nimport torch  # a comment\nflags = ['-O3']\nsource = '''\n__global__ "
+      "void k(float* x) {\n  x[0] = 1;  // set\n"
+      "}\n'''\nclass ModelNew:\n  def forward(self, x):\n    return op.k(x, x.size(0) // 2)\n";
+  const auto is_copy = [&](const std::string& from, const std::string& to) {
+    std::string changed = program;
+    changed.replace(changed.find(from), from.size(), to);
+    return IsCopy(Shingles(CodeOfProgram(program)), Shingles(CodeOfProgram(changed)));
+  };
+  EXPECT_TRUE(is_copy("# a comment", "# another"));
+  EXPECT_TRUE(is_copy("A layer.", "Another text."));
+  EXPECT_FALSE(is_copy("-O3", "-O2"));
+  EXPECT_TRUE(is_copy("// set", "/* another */"));
+  EXPECT_FALSE(is_copy("x[0] = 1", "x[0] = 2"));
+  EXPECT_FALSE(is_copy("x[0] = 1", "x[1] = 1"));
+  EXPECT_FALSE(is_copy("// 2)", "// 4)"));
+}
+
 TEST(Novelty, AcceptsShortOrInvalidText) {
   EXPECT_EQ(Similarity(Shingles(""), Shingles("// nothing")), 1);
   EXPECT_EQ(Similarity(Shingles(""), Shingles("int a;")), 0);

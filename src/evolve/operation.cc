@@ -172,10 +172,23 @@ std::string CallText(const Operation& operation, const OperationCall& call) {
   return text;
 }
 
+constexpr char kCallOfProgram[] = R"(# The call
+
+Your Python file defines a class ModelNew(torch.nn.Module). It is constructed with the arguments of
+Model, and its forward is called with the arguments of Model's forward, except fn. Give it the same
+parameters and buffers, made in the same order: they get the values of Model's. So a call computes
+with these inputs, followed by parameters and buffers:
+
+)";
+
 std::string CallsText(const Operation& operation) {
-  std::string text = fmt::format(
-      "# The call\n\nThe C++ function `{}` is called with these arguments, in this order:\n\n",
-      task::Name(operation.direction));
+  const bool is_program = operation.form == Form::kPython;
+  std::string text =
+      is_program ? kCallOfProgram
+                 : fmt::format(
+                       "# The call\n\nThe C++ function `{}` is called with these arguments, "
+                       "in this order:\n\n",
+                       task::Name(operation.direction));
   for (size_t i = 0; i < std::min(kMostCalls, operation.calls.size()); ++i) {
     text += CallText(operation, operation.calls[i]);
   }
@@ -219,6 +232,27 @@ std::string DeviceText(const device::Description& d) {
       d.full_name, d.major, d.minor, d.major, d.minor, d.sm_count, d.shared_per_block_optin >> 10,
       d.shared_per_sm >> 10, d.registers_per_sm, d.l2_bytes >> 20, d.dram_bytes * 1e-12,
       d.fp32_flops * 1e-12, d.launch_latency_us);
+}
+
+std::string ProgramText(bool allow_operators) {
+  return fmt::format(R"(
+# The Python file
+
+It is run on tensors without data, and the work that it requests is recorded: kernels run, are judged
+and timed without Python. So the file must request the same work for the same shapes.
+
+- It brings at least one kernel of its own, as CUDA C++ in a string for
+  torch.utils.cpp_extension.load_inline, or as a @triton.jit function. {}
+  Tensors may be allocated, viewed and made contiguous.
+- Code that reads a value of a tensor (.item(), .tolist(), .cpu(), if x.sum() > 0) is rejected, and so
+  is a result that is kept from an earlier call. There are no files, processes or threads.
+- Nothing can be measured there: of an autotuner's configurations the first that fits is taken.
+- load_inline compiles without fast math unless extra_cuda_cflags has --use_fast_math.
+- The next part is about the C++ code of load_inline. `functions` binds what PYBIND11_MODULE would.
+)",
+                     allow_operators
+                         ? "Operators of PyTorch may compute a small part of the result."
+                         : "Operators of PyTorch that compute are rejected.");
 }
 
 }  // namespace
@@ -265,6 +299,7 @@ std::string Text(const Operation& operation) {
                                                        : "forward: what forward_fn returns",
       operation.code);
   text += CallsText(operation) + "\n" + kAccuracy + "\n" + DeviceText(operation.device);
+  if (operation.form == Form::kPython) text += ProgramText(operation.allow_operators);
   return text + "\n# What the code may use\n\n" + ApiMd();
 }
 

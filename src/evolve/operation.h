@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "device/device.h"
+#include "evolve/form.h"
 #include "oracle/oracle.h"
 #include "task/task.h"
 
@@ -36,6 +37,9 @@ struct Operation {
   /// Parameters that vary over the task's settings, with their values: "batch_size", "4, 64".
   std::vector<std::pair<std::string, std::string>> ranges;
   device::Description device;
+  // How the answer must be written. Describe() leaves the defaults.
+  Form form = Form::kCuda;
+  bool allow_operators = false;  // of PyTorch, for a part of the result; only for Python
 };
 
 /// Draws one case of each timed setting, deterministically. Errors: those of the oracle;

@@ -171,6 +171,18 @@ TEST_F(OperationTest, TextIsDeterministicAndContainsNoSecret) {
   EXPECT_LT(text.size(), 7000u);
 }
 
+TEST_F(OperationTest, DescribesTheFormOfThePythonFile) {
+  auto operation = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(operation);
+  EXPECT_THAT(Text(*operation), Not(HasSubstr("ModelNew")));
+  operation->form = Form::kPython;
+  EXPECT_THAT(Text(*operation), HasSubstr("class ModelNew"));
+  EXPECT_THAT(Text(*operation), Not(HasSubstr("The C++ function")));
+  EXPECT_THAT(Text(*operation), HasSubstr("PyTorch that compute are rejected"));
+  operation->allow_operators = true;
+  EXPECT_THAT(Text(*operation), Not(HasSubstr("PyTorch that compute are rejected")));
+}
+
 TEST_F(OperationTest, MarksReducedSizes) {
   task_.settings[0][0].reduced = "batch_size=64 (of 4096)";
   const auto operation = Of(kForward, task::Direction::kForward);

@@ -54,14 +54,15 @@ struct Section {
 };
 
 /// Puts the text into a fence that does not occur in it.
-std::string Fenced(std::string_view text) {
+std::string Fenced(std::string_view text, Form form) {
   size_t longest = 2, run = 0;
   for (const char c : text) {
     run = c == '`' ? run + 1 : 0;
     longest = std::max(longest, run);
   }
   const std::string fence(longest + 1, '`');
-  return fmt::format("{}cuda\n{}{}{}\n", fence, text, text.ends_with('\n') ? "" : "\n", fence);
+  return fmt::format("{}{}\n{}{}{}\n", fence, Name(form), text, text.ends_with('\n') ? "" : "\n",
+                     fence);
 }
 
 std::string Numbered(const std::vector<std::string>& items) {
@@ -81,8 +82,8 @@ void AddParents(const PromptContext& context, std::vector<Section>& sections) {
     const ParentKernel& parent = context.parents[i];
     const std::string title =
         several ? fmt::format("Kernel {}", static_cast<char>('A' + i)) : "The kernel to improve";
-    sections.push_back(
-        {0, fmt::format("# {}: {}\n\n{}", title, LabelOf(parent), Fenced(parent.source))});
+    sections.push_back({0, fmt::format("# {}: {}\n\n{}", title, LabelOf(parent),
+                                       Fenced(parent.source, context.form))});
     if (!parent.feedback.empty()) {
       sections.push_back({2, fmt::format("# Where {} spends its time\n\n{}", several ? title : "it",
                                          parent.feedback)});
@@ -99,8 +100,8 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   std::vector<Section> sections;
   sections.push_back({0, context.operation});
   for (const KnownKernel& example : context.examples) {
-    sections.push_back(
-        {5, fmt::format("# A correct kernel: {}\n\n{}", LabelOf(example), Fenced(example.source))});
+    sections.push_back({5, fmt::format("# A correct kernel: {}\n\n{}", LabelOf(example),
+                                       Fenced(example.source, context.form))});
   }
   AddParents(context, sections);
   for (const FailedAttempt& failure : context.failures) {
@@ -155,11 +156,11 @@ llm::Request Prompt(const PromptContext& context, std::string_view instruction,
 }  // namespace
 
 llm::Request TranslatePrompt(const PromptContext& context) {
-  return Prompt(context, kTranslate, RewriteFormat());
+  return Prompt(context, kTranslate, RewriteFormat(context.form));
 }
 
 llm::Request RewritePrompt(const PromptContext& context) {
-  return Prompt(context, kRewrite, RewriteFormat());
+  return Prompt(context, kRewrite, RewriteFormat(context.form));
 }
 
 llm::Request EditPrompt(const PromptContext& context) {
@@ -167,7 +168,7 @@ llm::Request EditPrompt(const PromptContext& context) {
 }
 
 llm::Request CrossoverPrompt(const PromptContext& context) {
-  return Prompt(context, kCrossover, RewriteFormat());
+  return Prompt(context, kCrossover, RewriteFormat(context.form));
 }
 
 std::string RepairMessage(std::string_view lessons) {

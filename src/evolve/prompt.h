@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "evolve/form.h"
 #include "llm/request.h"
 
 namespace cupel::evolve {
@@ -37,6 +38,7 @@ struct FailedAttempt {
 
 /// Members that do not apply are empty.
 struct PromptContext {
+  Form form = Form::kCuda;            // of all kernels here, and of the answer
   std::string operation;              // Text(Operation)
   std::vector<ParentKernel> parents;  // none to translate, one to rewrite or edit, two to cross
   std::vector<KnownKernel> examples;  // the slowest first

@@ -57,6 +57,19 @@ TEST(Prompt, ContainsTheContextInOrder) {
   EXPECT_THAT(TextOf(EditPrompt(Full())), HasSubstr(std::string(EditFormat())));
 }
 
+TEST(Prompt, AsksForTheFormOfTheRun) {
+  PromptContext context = Full();
+  EXPECT_THAT(TextOf(RewritePrompt(context)), Not(HasSubstr("```python")));
+  context.form = Form::kPython;
+  for (const llm::Request& request :
+       {RewritePrompt(context), EditPrompt(context), CrossoverPrompt(context)}) {
+    EXPECT_THAT(TextOf(request), Not(HasSubstr("```cuda")));
+    EXPECT_THAT(TextOf(request), HasSubstr("```python\nint parent;"));
+    EXPECT_THAT(TextOf(request), HasSubstr("```python\nint slow;"));
+  }
+  EXPECT_THAT(TextOf(RewritePrompt(context)), HasSubstr(std::string(RewriteFormat(Form::kPython))));
+}
+
 TEST(Prompt, OmitsEmptyParts) {
   PromptContext context;
   context.operation = "add one";

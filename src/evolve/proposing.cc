@@ -93,7 +93,7 @@ class Dialogue {
       return Fail(ErrorCode::kInvalidArgument,
                   "the answer was cut at the length limit: answer more briefly");
     }
-    TRY_ASSIGN(Reply reply, ReadReply(answer_));
+    TRY_ASSIGN(Reply reply, ReadReply(answer_, slot.context.form));
     if (reply.done && !reply.code && reply.edits.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "the answer contains no kernel");
     }
@@ -115,7 +115,7 @@ class Dialogue {
     const bool answered = Ask(better);
     proposed.exchanges = better.exchanges;
     if (!answered) return true;
-    const auto reply = ReadReply(answer_);
+    const auto reply = ReadReply(answer_, slot.context.form);
     if (reply && reply->done && !reply->code && reply->edits.empty()) return true;
     Take(slot, better);
     if (!better.problem.empty()) return true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/python_text.h"
 #include "base/text.h"
 #include "build/source_scan.h"
 #include "evolve/reply_parts.h"
@@ -101,26 +102,30 @@ bool SaysDone(std::string_view prose) {
   return false;
 }
 
-bool HoldsModule(std::string_view code) {
+bool HoldsModule(std::string_view code, Form form) {
+  if (form == Form::kPython) {
+    return PythonCodeOnly(code).find("class ModelNew") != std::string::npos;
+  }
   const std::string seen = build::CodeOnly(code);
   return seen.find("PYBIND11_MODULE") != std::string::npos ||
          seen.find("TORCH_LIBRARY") != std::string::npos;
 }
 
 /// The index of the code block with the kernel.
-Result<size_t> ChooseKernel(const std::vector<std::string>& code) {
+Result<size_t> ChooseKernel(const std::vector<std::string>& code, Form form) {
   if (code.size() == 1) return size_t{0};
-  const auto kernels = std::count_if(code.begin(), code.end(), HoldsModule);
-  if (kernels == 1 && HoldsModule(code.back())) return code.size() - 1;
-  return BadReply(
-      fmt::format("the answer has {} code blocks, {} of them with PYBIND11_MODULE: the kernel must "
-                  "be the last block, and the only whole kernel",
-                  code.size(), kernels));
+  const auto holds = [form](const std::string& block) { return HoldsModule(block, form); };
+  const auto kernels = std::count_if(code.begin(), code.end(), holds);
+  if (kernels == 1 && holds(code.back())) return code.size() - 1;
+  return BadReply(fmt::format(
+      "the answer has {} code blocks, {} of them with {}: the kernel must be the last "
+      "block, and the only whole kernel",
+      code.size(), kernels, form == Form::kPython ? "class ModelNew" : "PYBIND11_MODULE"));
 }
 
 }  // namespace
 
-Result<Reply> ReadReply(std::string_view text) {
+Result<Reply> ReadReply(std::string_view text, Form form) {
   if (text.size() > kMaxReplyBytes) {
     return BadReply(
         fmt::format("the answer has {} bytes, more than {}", text.size(), kMaxReplyBytes));
@@ -129,7 +134,7 @@ Result<Reply> ReadReply(std::string_view text) {
     return BadReply("the answer contains a NUL character");
   const std::string plain = WithoutCarriageReturns(text);
   TRY_ASSIGN(const std::string_view answer, AfterReasoning(plain));
-  TRY_ASSIGN(ReplyParts parts, SplitReply(answer));
+  TRY_ASSIGN(ReplyParts parts, SplitReply(answer, form));
   // Ignore empty blocks, such as fences around edits.
   std::erase_if(parts.code, [](const std::string& code) { return Trim(code).empty(); });
   Reply reply;
@@ -139,7 +144,7 @@ Result<Reply> ReadReply(std::string_view text) {
   if (!parts.code.empty()) {
     if (!reply.edits.empty())
       return BadReply("the answer has both edits and a code block: send only one of them");
-    TRY_ASSIGN(const size_t kernel, ChooseKernel(parts.code));
+    TRY_ASSIGN(const size_t kernel, ChooseKernel(parts.code, form));
     reply.code = std::move(parts.code[kernel]);
   }
   if (!reply.code && reply.edits.empty() && !reply.done) {
@@ -149,7 +154,20 @@ Result<Reply> ReadReply(std::string_view text) {
   return reply;
 }
 
-std::string_view RewriteFormat() {
+std::string_view RewriteFormat(Form form) {
+  if (form == Form::kPython) {
+    return R"(Answer in exactly this form:
+
+NAME: a short name for the kernel, in words joined by underscores
+THOUGHT: what you change and why it should be faster, in a few sentences
+```python
+the whole Python file, from its imports to the class ModelNew
+```
+
+Give exactly one code block with the complete file: omit nothing, and do not write "rest as before".
+Close the block with its fence and write nothing after it.
+)";
+  }
   return R"(Answer in exactly this form:
 
 NAME: a short name for the kernel, in words joined by underscores

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "evolve/form.h"
 
 namespace cupel::evolve {
 
@@ -29,14 +30,14 @@ struct Reply {
 };
 
 /// Skips reasoning between <think> tags and reads CRLF as LF. Ignores closing fences inside
-/// comments and raw strings of the code. Of several code blocks, the last is the kernel if only it
-/// contains PYBIND11_MODULE or TORCH_LIBRARY. Other answers with several blocks are ambiguous, and
-/// so is a code block together with edits. Error kInvalidArgument says what is missing or wrong and
-/// explains the format; its text can be sent to the model.
-Result<Reply> ReadReply(std::string_view text);
+/// comments and strings of the code. Of several code blocks, the last is the kernel if only it
+/// contains PYBIND11_MODULE or TORCH_LIBRARY, or for Python the class ModelNew. Other answers with
+/// several blocks are ambiguous, and so is a code block together with edits. Error kInvalidArgument
+/// says what is missing or wrong and explains the format; its text can be sent to the model.
+Result<Reply> ReadReply(std::string_view text, Form form = Form::kCuda);
 
 /// The description of the format in prompts, for whole kernels and for edits.
-std::string_view RewriteFormat();
+std::string_view RewriteFormat(Form form = Form::kCuda);
 std::string_view EditFormat();
 
 }  // namespace cupel::evolve

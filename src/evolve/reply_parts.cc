@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/python_text.h"
 #include "base/text.h"
 #include "build/source_scan.h"
 
@@ -34,20 +35,27 @@ std::optional<Fence> FenceOf(std::string_view line) {
   return Fence{line.substr(0, end), info};
 }
 
-bool IsCodeBlock(const Fence& fence) {
+bool IsCodeBlock(const Fence& fence, Form form) {
   constexpr std::array<std::string_view, 9> kLanguages = {"",    "cuda", "cu", "cuh", "cpp",
                                                           "c++", "cc",   "c",  "cxx"};
+  constexpr std::array<std::string_view, 5> kPythons = {"", "python", "py", "python3", "triton"};
   const std::string language = Lower(fence.info.substr(0, fence.info.find_first_of(" \t{,")));
+  if (form == Form::kPython) {
+    return std::find(kPythons.begin(), kPythons.end(), language) != kPythons.end();
+  }
   return std::find(kLanguages.begin(), kLanguages.end(), language) != kLanguages.end();
 }
 
 /// Reads a block to its closing fence. `lines` is at its opening fence.
-Status ReadBlock(Lines& lines, const Fence& fence, ReplyParts& parts) {
-  const bool is_code = IsCodeBlock(fence);
+Status ReadBlock(Lines& lines, const Fence& fence, Form form, ReplyParts& parts) {
+  const bool is_code = IsCodeBlock(fence, form);
   const int opened = lines.number;
   const size_t begin = std::min(lines.next, lines.text.size());
   // A fence in a comment or string is text: it counts only if CodeOnly keeps it.
-  const std::string code = is_code ? build::CodeOnly(lines.text.substr(begin)) : std::string();
+  const std::string_view rest = lines.text.substr(begin);
+  const std::string code = !is_code                ? std::string()
+                           : form == Form::kPython ? PythonCodeOnly(rest)
+                                                   : build::CodeOnly(rest);
   const std::string_view seen = code;
   while (lines.Advance()) {
     const auto inner = FenceOf(lines.line);
@@ -121,7 +129,7 @@ Result<std::string> TakeEdits(std::string_view text, ReplyParts& parts) {
 
 tl::unexpected<Error> BadReply(std::string what) {
   return Fail(ErrorCode::kInvalidArgument, std::move(what),
-              "answer with NAME:, THOUGHT: and then either one ```cuda block with the whole "
+              "answer with NAME:, THOUGHT: and then either one code block with the whole "
               "kernel, or edits as <<<<<<< SEARCH, =======, >>>>>>> REPLACE, and nothing after it");
 }
 
@@ -141,7 +149,7 @@ bool Lines::Advance() {
   return true;
 }
 
-Result<ReplyParts> SplitReply(std::string_view text) {
+Result<ReplyParts> SplitReply(std::string_view text, Form form) {
   ReplyParts parts;
   TRY_ASSIGN(const std::string rest, TakeEdits(text, parts));
   size_t blocks = 0;
@@ -150,7 +158,7 @@ Result<ReplyParts> SplitReply(std::string_view text) {
       if (++blocks > kMaxBlocks) {
         return BadReply(fmt::format("more than {} code blocks: send only the kernel", kMaxBlocks));
       }
-      TRY(ReadBlock(lines, *fence, parts));
+      TRY(ReadBlock(lines, *fence, form, parts));
     } else {
       (blocks == 0 ? parts.prose : parts.after).append(lines.line).push_back('\n');
     }

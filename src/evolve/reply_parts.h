@@ -1,5 +1,5 @@
 // Splits a model's answer into prose, fenced code blocks and search-and-replace edits, with limits
-// for untrusted text. Fences follow CommonMark, except that code is scanned as C++.
+// for untrusted text. Fences follow CommonMark, except that code is scanned as C++ or Python.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,6 +36,6 @@ struct ReplyParts {
 };
 
 /// `text` has LF only and no reasoning before it.
-Result<ReplyParts> SplitReply(std::string_view text);
+Result<ReplyParts> SplitReply(std::string_view text, Form form);
 
 }  // namespace cupel::evolve

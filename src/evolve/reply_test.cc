@@ -94,6 +94,27 @@ TEST(ReadReply, TakesTheLastBlockIfOnlyThatIsAKernel) {
   EXPECT_THAT(ErrorOf(Fenced("import torch\n", "python")), HasSubstr("neither a code block nor"));
 }
 
+TEST(ReadReply, TakesPythonPrograms) {
+  const std::string program =
+      "import torch\nsource = \"\"\"\n```\n__global__ void k() {}  // it's\n\"\"\"\n# ```\n"
+      "class ModelNew(torch.nn.Module):\n  pass\n";
+  const std::string kernel = Fenced(program, "python");
+  EXPECT_EQ(ReadReply(kernel, Form::kPython)->code, program);
+  EXPECT_EQ(ReadReply(Fenced("x = 1\n", "py") + "so:\n" + kernel, Form::kPython)->code, program);
+  // Blocks in other languages are ignored: also CUDA, which belongs into a string.
+  EXPECT_EQ(ReadReply(Fenced("int a;\n") + kernel, Form::kPython)->code, program);
+  const auto error = [](const std::string& text) -> std::string {
+    const auto reply = ReadReply(text, Form::kPython);
+    return reply ? "no error" : reply.error().message;
+  };
+  EXPECT_THAT(error(kernel + kernel), HasSubstr("2 code blocks, 2 of them with class ModelNew"));
+  EXPECT_THAT(error(Fenced("# class ModelNew\n", "python") + Fenced("y = 1\n", "python")),
+              HasSubstr("0 of them"));
+  EXPECT_THAT(error(Fenced("int a;\n")), HasSubstr("neither a code block nor"));
+  EXPECT_THAT(error("```python\nx = 1\n"), HasSubstr("has no closing fence"));
+  EXPECT_TRUE(ReadReply(RewriteFormat(Form::kPython), Form::kPython)->code);
+}
+
 TEST(ReadReply, TakesEdits) {
   const auto reply = ReadReply(
       "NAME: n\nTHOUGHT: t\n```cuda\n<<<<<<< SEARCH\n  a\n\n  b\n=======\n  c\n>>>>>>> REPLACE\n"

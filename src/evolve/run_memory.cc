@@ -33,7 +33,9 @@ Result<const Shingles*> RunMemory::ShinglesOf(int64_t id) {
   auto found = shingles_.find(id);
   if (found == shingles_.end()) {
     TRY_ASSIGN(const std::string* source, Source(id));
-    found = shingles_.emplace(id, Shingles(*source)).first;
+    Shingles shingles =
+        form_ == Form::kPython ? Shingles(CodeOfProgram(*source)) : Shingles(*source);
+    found = shingles_.emplace(id, std::move(shingles)).first;
   }
   return &found->second;
 }

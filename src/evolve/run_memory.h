@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "archive/archive.h"
+#include "evolve/form.h"
 #include "evolve/novelty.h"
 #include "evolve/prompt.h"
 
@@ -16,8 +17,9 @@ namespace cupel::evolve {
 
 class RunMemory {
  public:
-  RunMemory(const archive::Archive& archive, std::function<std::string(double)> objective_text)
-      : archive_(archive), objective_text_(std::move(objective_text)) {}
+  RunMemory(const archive::Archive& archive, std::function<std::string(double)> objective_text,
+            Form form)
+      : archive_(archive), objective_text_(std::move(objective_text)), form_(form) {}
 
   Result<const std::string*> Source(int64_t id);
   Result<const Shingles*> ShinglesOf(int64_t id);
@@ -31,6 +33,7 @@ class RunMemory {
  private:
   const archive::Archive& archive_;
   std::function<std::string(double)> objective_text_;
+  const Form form_;
   std::map<int64_t, std::string> sources_;
   std::map<int64_t, Shingles> shingles_;
 };

@@ -73,6 +73,7 @@ class Planner {
 
   Status Fill(Slot& slot, const std::vector<Scored>& members, const Random& random) {
     PromptContext& context = slot.context;
+    context.form = parts_.evaluator.form();
     context.operation = options_.operation;
     for (const int64_t id : slot.parents) {
       TRY_ASSIGN(ParentKernel parent, ParentOf(id));

@@ -121,6 +121,10 @@ Result<RunResult> Tune(archive::Archive& archive, Evaluator& evaluator, const st
   RunResult result;
   result.start_accepted = judged.objective.has_value();
   if (!result.start_accepted) return result;
+  if (evaluator.form() != Form::kCuda) {
+    result.end = "the tuner does not vary Python programs; --model evolves them";
+    return result;
+  }
   TRY_ASSIGN(const auto tunables, FindTunables(start));
   TRY_ASSIGN(int generation, GenerationsDone(archive));
   for (;;) {

@@ -325,7 +325,7 @@ void NoteReducedSizes(records::Verdict& verdict) {
   if (first == nullptr) return;
   verdict.notes.insert(
       verdict.notes.begin(),
-      fmt::format("the kernel failed only at smaller sizes, used instead of the task's own "
+      fmt::format("the kernel failed at smaller sizes, which are used instead of the task's own "
                   "({}: {} instead of {}); use --full-size to try the task's own sizes",
                   first->id, first->description, first->reduced));
 }

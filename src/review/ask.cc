@@ -8,6 +8,7 @@
 #include "base/lanes.h"
 #include "review/answer.h"
 #include "review/neutral.h"
+#include "review/neutral_python.h"
 #include "review/prompt.h"
 #include "review/review.h"
 
@@ -73,7 +74,8 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
         fmt::format("the source has more than {} bytes, too many for a prompt", kMaxShownSource);
     return opinion;
   }
-  const std::string shown = Neutralised(subject.source);
+  const std::string shown =
+      subject.is_python ? NeutralisedPython(subject.source) : Neutralised(subject.source);
   llm::Request request = FirstQuestion(subject, shown, instructions);
   request.sample = subject.sample;
   Conversation conversation(opinion, model);

@@ -12,7 +12,13 @@ namespace {
 constexpr size_t kMaxRawTag = 16;
 constexpr size_t kMaxCharacters = 4;  // of a character constant
 
-/// Converts line ends to \n, and invisible or reordering characters to question marks.
+size_t SkipSplices(std::string_view text, size_t at) {
+  for (size_t length = SpliceAt(text, at); length > 0; length = SpliceAt(text, at)) at += length;
+  return at;
+}
+
+}  // namespace
+
 std::string Plain(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -27,13 +33,6 @@ std::string Plain(std::string_view source) {
   }
   return out;
 }
-
-size_t SkipSplices(std::string_view text, size_t at) {
-  for (size_t length = SpliceAt(text, at); length > 0; length = SpliceAt(text, at)) at += length;
-  return at;
-}
-
-}  // namespace
 
 size_t SpliceAt(std::string_view text, size_t at) {
   if (at >= text.size() || text[at] != '\\') return 0;

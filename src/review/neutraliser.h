@@ -15,6 +15,9 @@ namespace cupel::review {
 inline bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
+/// Converts line ends to \n, and invisible or reordering characters to question marks.
+std::string Plain(std::string_view source);
+
 /// The length of a spliced line end (backslash, blanks, newline) at `at`; 0 if there is none.
 size_t SpliceAt(std::string_view text, size_t at);
 

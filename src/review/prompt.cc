@@ -25,6 +25,19 @@ constexpr char kRole[] =
     "lines are numbered; the numbers are not part of it.\n"
     "\n";
 
+// For a Python program instead of a file with PYBIND11_MODULE.
+constexpr char kProgram[] =
+    "The file is a Python program in the form of KernelBench's answers: a class ModelNew whose "
+    "forward takes the operation's inputs, and brings CUDA kernels with load_inline or kernels of "
+    "Triton. Instead of one PYBIND11_MODULE with forward, the program must call what it brings "
+    "with "
+    "matching arguments. Strings with C++ code are shown with that code; the contents of others "
+    "are "
+    "withheld. The program's parameters are made equal to the task's before it is called. A part "
+    "of "
+    "the result may come from operators of PyTorch.\n"
+    "\n";
+
 /// A fence that does not occur in `text`: "KERNEL-0", or the same with the next free number.
 std::string FenceFor(std::string_view name, std::string_view text) {
   for (size_t n = 0;; ++n) {
@@ -52,8 +65,8 @@ std::string Numbered(std::string_view source) {
 llm::Request FirstQuestion(const Subject& subject, const std::string& shown,
                            const std::string& instructions) {
   llm::Request request;
-  request.system = kRole + instructions + (instructions.ends_with('\n') ? "\n" : "\n\n") +
-                   std::string(AnswerFormat());
+  request.system = kRole + std::string(subject.is_python ? kProgram : "") + instructions +
+                   (instructions.ends_with('\n') ? "\n" : "\n\n") + std::string(AnswerFormat());
   std::string text = "The operation that the file must compute:\n\n";
   text += Fenced("OPERATION", subject.operation);
   if (!subject.findings.empty()) {

@@ -25,10 +25,11 @@ const char* Name(Aspect aspect);  // "compile", "memory", "numerics"
 
 /// The input of a review.
 struct Subject {
-  std::string source;     // of the kernel; neutralised before the models see it
-  std::string operation;  // the PyTorch code, arguments and shapes, as text
-  std::string findings;   // of the emulator, as text; empty: not shown
-  int64_t sample = 0;     // llm::Request::sample of the questions
+  std::string source;      // of the kernel; neutralised before the models see it
+  std::string operation;   // the PyTorch code, arguments and shapes, as text
+  std::string findings;    // of the emulator, as text; empty: not shown
+  int64_t sample = 0;      // llm::Request::sample of the questions
+  bool is_python = false;  // `source` is a Python program, which brings its kernels
 };
 
 struct Opinion {

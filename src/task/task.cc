@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/spelling.h"
 #include "os/files.h"
 #include "os/path.h"
@@ -106,6 +107,7 @@ Status CheckMembers(const Json& extra, const std::string& what) {
                                                 "emulator_forward",
                                                 "emulator_backward",
                                                 "imported_from",
+                                                "operators",
                                                 "sha256"};
   for (const auto& [key, value] : extra.items()) {
     if (std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown)) continue;
@@ -136,6 +138,15 @@ Result<Task> LoadFolder(const fs::path& folder) {
     if (extra.contains("title")) {
       TRY_ASSIGN(task.title, JsonString(extra, "title", extra_path.string()));
     }
+    if (extra.contains("operators")) {
+      TRY_ASSIGN(const std::string operators, JsonString(extra, "operators", extra_path.string()));
+      if (operators != "allowed" && operators != "none") {
+        return Fail(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: \"operators\" is \"{}\", not \"allowed\" or \"none\"",
+                                extra_path.string(), Printable(operators.substr(0, 80))));
+      }
+      task.allows_operators = operators == "allowed";
+    }
     if (extra.contains("domain")) {
       TRY_ASSIGN(task.domain, ReadDomain(extra["domain"], extra_path.string()));
     }
@@ -165,6 +176,7 @@ Result<Task> LoadProblem(const fs::path& file) {
   }
   Task task;
   task.format = Format::kKernelBench;
+  task.allows_operators = true;
   task.path = file;
   task.name = file.stem().string();
   task.title = task.name;

@@ -52,6 +52,9 @@ struct Task {
   Json caps[2] = {Json::object(),
                   Json::object()};  // by Direction: the emulator's limits of keyword numbers
   Domain domain;                    // task.json: inputs to judge, and inputs not to try
+  /// Whether candidates may let PyTorch compute a part of the result, by default: KernelBench
+  /// problems, and folders whose task.json says so.
+  bool allows_operators = false;
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
   const std::vector<Setting>& SettingsOf(Direction direction) const {

@@ -121,6 +121,21 @@ TEST_F(TaskTest, ReadsDomainAndRejectsMalformedOnes) {
   }
 }
 
+TEST_F(TaskTest, ReadsWhetherOperatorsAreAllowed) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", "{}");
+  EXPECT_FALSE(Load()->allows_operators);
+  Write("task.json", R"({"operators": "none"})");
+  EXPECT_FALSE(Load()->allows_operators);
+  Write("task.json", R"({"operators": "allowed"})");
+  EXPECT_TRUE(Load()->allows_operators);
+  for (const char* wrong : {R"({"operators": "some"})", R"({"operators": true})"}) {
+    Write("task.json", wrong);
+    ASSERT_FALSE(Load()) << wrong;
+    EXPECT_THAT(Load().error().message, HasSubstr("operators")) << wrong;
+  }
+}
+
 TEST(Distributions, NamesRoundTrip) {
   for (int i = 0; i <= static_cast<int>(Distribution::kShifted); ++i) {
     const auto distribution = static_cast<Distribution>(i);

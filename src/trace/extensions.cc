@@ -39,6 +39,12 @@ Refusal TooMany() {
           fmt::format("a program with more than {} extensions and kernels", kMostImages), "", true};
 }
 
+/// The files of an extension.
+std::vector<build::SourceFile> FilesOf(const Sources& sources) {
+  if (sources.files) return sources.files->files;
+  return {{sources.name + ".cu", sources.text, true}};
+}
+
 /// A reply after which the program gets an exception. It may catch it and go on.
 Json Failed(const Refusal& refusal) {
   return {
@@ -84,7 +90,7 @@ Result<build::SourcesOutcome> Extensions::BuildSources(const Sources& sources,
 Result<Reply> Extensions::Build(const Json& question) {
   const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
-  if (images_.size() >= kMostImages) return Reply(TooMany());
+  if (std::max(images_.size(), code_.size()) >= kMostImages) return Reply(TooMany());
   TRY_ASSIGN(auto found, SourcesOf(question, program_.parent_path()));
   if (auto* refusal = std::get_if<Refusal>(&found)) return Reply(std::move(*refusal));
   const Sources& sources = std::get<Sources>(found);
@@ -94,6 +100,7 @@ Result<Reply> Extensions::Build(const Json& question) {
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
   if (sources.has_files) options.include_roots.push_back(program_.parent_path());
   TRY_ASSIGN(const build::SourcesOutcome outcome, BuildSources(sources, options));
+  code_.push_back({ProgramCode::Kind::kExtension, sources.name, FilesOf(sources), outcome});
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
     Refusal refusal = RefusalOf(*failure, "extension " + sources.name);
     if (refusal.unsupported) return Reply(std::move(refusal));
@@ -157,7 +164,7 @@ Result<std::variant<std::monostate, Refusal>> Extensions::Recheck() {
 Result<Reply> Extensions::Assemble(const Json& question) {
   const std::string key = Sha256Hex(DumpJson(question));
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
-  if (images_.size() >= kMostImages) return Reply(TooMany());
+  if (std::max(images_.size(), code_.size()) >= kMostImages) return Reply(TooMany());
   TRY_ASSIGN(const std::string name, JsonString(question, "name", kKernel));
   TRY_ASSIGN(const std::string ptx, JsonString(question, "ptx", kKernel));
   TRY_ASSIGN(const bool fused, JsonBool(question, "fused", kKernel));
@@ -175,8 +182,12 @@ Result<Reply> Extensions::Assemble(const Json& question) {
   std::vector<std::string> flags;
   if (!fused) flags.emplace_back("--fmad=false");
   TRY_ASSIGN(build::Outcome outcome, build::BuildPtx(ptx, flags, options));
+  const auto keep = [&](build::SourcesOutcome built) {
+    code_.push_back({ProgramCode::Kind::kTriton, name, {{name + ".ptx", ptx}}, std::move(built)});
+  };
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
     Refusal refusal = RefusalOf(*failure, "kernel " + name);
+    keep(*failure);
     return Reply(built_.emplace(key, Failed(refusal)).first->second);
   }
   auto& image = std::get<build::Image>(outcome);
@@ -191,6 +202,7 @@ Result<Reply> Extensions::Assemble(const Json& question) {
   for (const build::KernelResources& r : image.resources) spills += r.spill_stores;
   const int number = static_cast<int>(images_.size());
   images_.push_back(std::make_shared<const build::Image>(std::move(image)));
+  keep(build::Images{images_.back()});
   kernels_.emplace(number, *kernel);
   const Json reply{{"image", number},
                    {"registers", kernel->registers},

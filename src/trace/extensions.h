@@ -17,6 +17,7 @@
 #include "record/recorder.h"
 #include "record/work.h"
 #include "trace/join.h"
+#include "trace/program_code.h"
 #include "trace/sources.h"
 
 namespace cupel::trace {
@@ -48,6 +49,8 @@ class Extensions {
   const build::Images& images() const { return images_; }
   /// The kernels that were assembled, by the number of their image.
   const std::map<int, record::Kernel>& kernels() const { return kernels_; }
+  /// Everything that was compiled, or could not be, in the order of the questions.
+  const std::vector<ProgramCode>& code() const { return code_; }
   /// What was ignored or assumed.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -69,6 +72,7 @@ class Extensions {
   std::map<int, Known> known_;  // by their first image
   std::map<int, record::Kernel> kernels_;
   std::vector<Part> parts_;
+  std::vector<ProgramCode> code_;
   std::vector<std::string> notes_;
 };
 

@@ -24,6 +24,7 @@ using Setup = std::variant<SetupExtension, record::Refusal>;
 
 constexpr size_t kMaxScript = 1u << 20;
 constexpr size_t kMostNames = 5000;
+constexpr size_t kMaxText = 64u << 10, kMaxTexts = 1u << 20;
 constexpr size_t kMostItems = 256;  // of a list that the script makes
 constexpr size_t kLongestItem = 1000;
 constexpr std::chrono::seconds kScriptDeadline{30};
@@ -48,6 +49,26 @@ Json NamesBelow(const fs::path& folder) {
     return std::any_of(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; });
   });
   return Json(names);
+}
+
+/// The contents of small files that a script may read, such as a version's: no sources.
+Json TextsBelow(const fs::path& folder, const Json& names) {
+  constexpr std::string_view kSuffixes[] = {".py",  ".txt",  ".md",      ".rst", ".toml",
+                                            ".cfg", ".json", ".version", ".in",  ""};
+  Json texts = Json::object();
+  size_t bytes = 0;
+  for (const Json& name : names) {
+    const fs::path path = folder / name.get<std::string>();
+    const std::string suffix = path.extension().string();
+    if (std::find(std::begin(kSuffixes), std::end(kSuffixes), suffix) == std::end(kSuffixes)) {
+      continue;
+    }
+    auto text = os::ReadFile(path, kMaxText);
+    if (!text || bytes + text->size() > kMaxTexts) continue;
+    bytes += text->size();
+    texts[name.get<std::string>()] = std::move(*text);
+  }
+  return texts;
 }
 
 Result<std::vector<std::string>> Items(const Json& extension, const char* key) {
@@ -95,10 +116,12 @@ Result<Setup> RunSetup(const fs::path& script, PythonPool& pool, const device::D
   TRY_ASSIGN(PythonChild child, pool.Fork({}, stop));
   std::error_code error;
   const fs::path folder = fs::absolute(script, error).parent_path();
+  const Json names = NamesBelow(folder);
   const Json request{{"op", "setup"},
                      {"file", "setup.py"},
                      {"source", source},
-                     {"names", NamesBelow(folder)},
+                     {"names", names},
+                     {"texts", TextsBelow(folder, names)},
                      {"device", DeviceJson(device)}};
   const auto deadline = std::chrono::steady_clock::now() + kScriptDeadline;
   const Status written = os::WriteFrame(child.channel(), DumpJson(request), deadline, stop);
@@ -107,7 +130,15 @@ Result<Setup> RunSetup(const fs::path& script, PythonPool& pool, const device::D
     return tl::unexpected(written.error());
   }
   TRY_ASSIGN(auto answer, ReadAnswer(child, "setup.py", {deadline, kScriptDeadline}, stop));
-  if (auto* refusal = std::get_if<record::Refusal>(&answer)) return Setup(std::move(*refusal));
+  if (auto* refusal = std::get_if<record::Refusal>(&answer)) {
+    if (refusal->code == "host_exception") {  // says nothing about the kernel
+      *refusal = {"unsupported_api",
+                  fmt::format("cupel cannot follow setup.py ({}); give its files with --sources",
+                              refusal->message),
+                  refusal->where, true};
+    }
+    return Setup(std::move(*refusal));
+  }
   const auto list = JsonArray(std::get<Json>(answer), "extensions", "setup.py");
   if (!list || (*list)->size() > kMostItems) return Setup(Damaged("its answer has no extensions"));
   std::vector<SetupExtension> extensions;

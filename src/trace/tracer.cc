@@ -106,8 +106,10 @@ Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
   child.emplace(std::move(started));
   sandbox = options.pool->sandbox();
   seen.clear();
+  std::error_code error;
   TRY_ASSIGN(auto answer, Ask({{"op", "load"},
                                {"file", program.filename().string()},
+                               {"path", std::filesystem::absolute(program, error).string()},
                                {"source", source},
                                {"reference", options.reference},
                                {"device", DeviceJson(options.device)}}));
@@ -277,5 +279,7 @@ Result<Checked> Tracer::Recheck() {
 }
 
 const os::SandboxReport& Tracer::sandbox() const { return impl_->sandbox; }
+
+const std::vector<ProgramCode>& Tracer::code() const { return impl_->extensions.code(); }
 
 }  // namespace cupel::trace

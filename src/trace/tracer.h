@@ -18,6 +18,7 @@
 #include "record/call_recorder.h"
 #include "record/recorder.h"
 #include "task/task.h"
+#include "trace/program_code.h"
 #include "trace/python_pool.h"
 
 namespace cupel::trace {
@@ -47,6 +48,8 @@ class Tracer : public record::CallRecorder {
                                  const task::Setting& setting) override;
   Result<std::variant<std::monostate, record::Refusal>> Recheck() override;
   const os::SandboxReport& sandbox() const override;
+  /// What the program asked cupel to compile so far, in order; also if a recording was refused.
+  const std::vector<ProgramCode>& code() const;
 
  private:
   struct Impl;

@@ -302,6 +302,43 @@ TEST_F(TracerTest, CastsAsAutocastDoes) {
               HasSubstr("tensors that are on the CPU"));
 }
 
+TEST_F(TracerTest, WhatIsMeasuredLastIsTheFastest) {
+  for (const char* clock : {"time.time()", "time.perf_counter()", "time.monotonic_ns()",
+                            "timeit.default_timer()", "time.clock_gettime(1)"}) {
+    const std::string now = clock;
+    EXPECT_EQ(
+        Steps(Program("    if self.use is None:\n"
+                      "        a = " +
+                          now + "\n        x * 2\n        b = " + now + "\n" +
+                          "        torch.relu(x)\n"
+                          "        time.sleep(100)\n        c = " +
+                          now + "\n" +
+                          "        self.use = c - b - 100 * (1 if b < 1e12 else 1e9) < b - a\n"
+                          "    return torch.relu(x) if self.use else x * 2",
+                      "self.use = None", "import time, timeit\n")),
+        "relu")
+        << clock;
+    EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("chooses by measured time"))) << clock;
+  }
+}
+
+TEST_F(TracerTest, NotesWhatPyTorchIsToldToDoOtherwise) {
+  EXPECT_EQ(Steps(Program("    return self.linear(x)", "pass",
+                          "torch.backends.cuda.matmul.allow_tf32 = True\n")),
+            "addmm");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("use TF32")));
+  // A program whose class has the name of the task's.
+  std::string program = Program("    return self.linear(x)");
+  program.replace(program.find("class ModelNew"), 14, "class Model");
+  EXPECT_EQ(Steps(program), "addmm");
+  EXPECT_THAT(last_.notes, testing::Contains(HasSubstr("its class Model is judged")));
+  EXPECT_EQ(Steps(Program("    return x * self.depth",
+                          "self.depth = len(pathlib.Path(__file__).resolve().parents)",
+                          "import pathlib\n"
+                          "assert pathlib.Path(__file__).is_absolute()\n")),
+            "mul.Tensor");
+}
+
 TEST_F(TracerTest, RecordsGraphs) {
   EXPECT_EQ(Steps(Program(R"py(
     if self.graph is None:
@@ -474,6 +511,19 @@ TEST_F(TracerTest, RecordsTritonKernels) {
       "launch launch");
   EXPECT_EQ(last_.images.size(), 2u);
   EXPECT_EQ(std::get<plan::Launch>(last_.plan.nodes[1].work).grid, (plan::Dim3{2, 1, 1}));
+
+  // A program may use it through a library, without naming it.
+  std::string hidden = TritonProgram("    add[(1,)](x, b, y, n, BLOCK=64)");
+  const auto replace = [&hidden](const std::string& old, const std::string& text) {
+    for (size_t at = 0; (at = hidden.find(old, at)) != std::string::npos; at += text.size()) {
+      hidden.replace(at, old.size(), text);
+    }
+  };
+  replace("import triton.language as tl", "tl = importlib.import_module('tri' 'ton.language')");
+  replace("import triton", "import importlib\ntt = importlib.import_module('tri' 'ton')");
+  replace("@triton.", "@tt.");
+  ASSERT_EQ(hidden.find("triton"), std::string::npos);
+  EXPECT_EQ(Steps(hidden), "launch");
 
   // A configuration that is not chosen by time.
   EXPECT_EQ(Steps(TritonProgram(

@@ -17,15 +17,46 @@ START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
 RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
+COPY = START.replace("sum", "total")
+# The same kernels as Python programs.
+HEAD = '''import torch
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+'''
+TAIL = '''"""
+op = load_inline(name="linear", cpp_sources="", cuda_sources=source)
 
 
-def fenced(name, code):
-    return f"NAME: {name}\nTHOUGHT: another tile\n\n```cuda\n{code}\n```\n"
+class ModelNew(torch.nn.Module):
+    def __init__(self, num_input_features=128, num_output_features=10, init_method="kaiming"):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.randn(num_output_features, num_input_features))
+        self.biases = torch.nn.Parameter(torch.randn(num_output_features))
+
+    def forward(self, x):
+        return op.forward(x, self.weights, self.biases)
+'''
+
+
+def program(kernel):
+    return HEAD + kernel + TAIL
+
+
+PROGRAM = program(START)
+
+
+def fenced(name, code, language="cuda"):
+    return f"NAME: {name}\nTHOUGHT: another tile\n\n```{language}\n{code}\n```\n"
 
 
 def proposal(prompt):
     """One of: a correct kernel, a wrong one, one that does not compile, a copy, and text without code."""
-    kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
+    digest = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0]
+    if "```python\nimport torch\nfrom torch.utils" in prompt:
+        name, kernel = [("tile", RIGHT[0]), ("wrong", WRONG), ("broken", BROKEN), ("copy", COPY)][digest % 4]
+        return fenced(name, program(kernel), "python")
+    kind = digest % 6
     if kind < 2:
         return fenced(f"tile_{kind}", RIGHT[kind])
     if kind == 2:
@@ -33,12 +64,14 @@ def proposal(prompt):
     if kind == 3:
         return fenced("broken", BROKEN)
     if kind == 4:
-        return fenced("copy", START.replace("sum", "total"))
+        return fenced("copy", COPY)
     return "I could do that, but I would rather talk about it."
 
 
 def answer(prompt):
     if "VERDICT: fine" in prompt:
+        if "class ModelNew" in prompt and "The file is a Python program" not in prompt:
+            return "VERDICT: wrong\nCONFIDENCE: 1\nLINE: 1: import torch\nREASON: this is no CUDA file\n"
         return "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: it was read\n"
     if "RECOMMENDATIONS:" in prompt:
         return "RECOMMENDATIONS:\n1. Larger tiles.\n2. Fewer barriers.\n3. Vector loads.\n"

@@ -23,10 +23,11 @@ class Evolve(CupelTest):
         self.model.write_text(f"#!/bin/sh\nexec {sys.executable} {HERE}/scripted_model.py {self.asked}\n")
         self.model.chmod(0o700)
 
-    def command(self, run, *args, proposals=4):
-        return ["optimize", "mnist_linear", "--kernel", self.write("start.cu", scripted_model.START), "--settings", "single",
+    def command(self, run, *args, proposals=4, evaluations=2, start=None):
+        start = start or self.write("start.cu", scripted_model.START)
+        return ["optimize", "mnist_linear", "--kernel", start, "--settings", "single",
                 "--device", "emu", "--seed", "7", "--model", f"command:{self.model}", "--generations", "2",
-                "--proposals", proposals, "--evaluations", "2", "--run", run, *args]
+                "--proposals", proposals, "--evaluations", evaluations, "--run", run, *args]
 
     @staticmethod
     def candidates(run):
@@ -120,6 +121,48 @@ class Evolve(CupelTest):
         rows = self.candidates(run)
         self.assertFalse(any(row[3] == "baseline" for row in rows), rows)
         self.assertIn("translator", {role for role, in self.query(run, "SELECT DISTINCT role FROM exchanges")})
+
+    def test_evolves_python_programs(self):
+        start = self.write("start.py", scripted_model.PROGRAM)
+        run, again = self.folder / "run", self.folder / "again"
+        done = self.cupel(*self.command(run, "--review", "on", "--without", "summary", start=start, proposals=8,
+                                       evaluations=4),
+                          timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("all 2 generations done", done.out)
+        self.assertIn(f"Best kernel: {run}/best.py", done.out)
+        self.assertLess(done.json["best"]["estimated_us"], done.json["start"]["estimated_us"], done)
+        rows = self.candidates(run)
+        files = list((run / "candidates").iterdir())
+        self.assertEqual({file.suffix for file in files}, {".py"})
+        self.assertTrue(all("class ModelNew" in file.read_text() for file in files))
+        self.assertFalse(any(row[3] == "tuner" for row in rows), "there are no constants to tune")
+        fates = {row[9] for row in rows}
+        self.assertIn("novelty0", fates, rows)  # a copy with another comment
+        self.assertIn("novelty1,build1,review1,judge0", fates, rows)  # one that is wrong or does not compile
+        self.assertIn("novelty1,build1,review1,judge1", fates, rows)
+        best = (run / "best.py").read_text()
+        check = self.cupel("check", run / "best.py", "--task", "mnist_linear", "--settings", "single", "--device", "emu")
+        self.assertEqual(check.status, 0, check)
+
+        self.model.unlink()
+        done = self.cupel("optimize", "--replay", run, "--run", again, timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.candidates(again), rows)
+        self.assertEqual((again / "best.py").read_text(), best)
+
+    def test_the_tuner_leaves_python_programs_as_they_are(self):
+        start, run = self.write("start.py", scripted_model.PROGRAM), self.folder / "run"
+        done = self.cupel("optimize", "mnist_linear", "--kernel", start, "--settings", "single", "--device", "emu",
+                          "--seed", "7", "--run", run)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("the tuner does not vary Python programs", done.out)
+        self.assertEqual((run / "best.py").read_text(), scripted_model.PROGRAM)
+        resumed = self.cupel("optimize", "--resume", run)
+        self.assertEqual(resumed.status, 0, resumed)
+        self.assertEqual(len(self.candidates(run)), 1)
+        backward = self.cupel("optimize", "mnist_linear", "--backward", "--kernel", start)
+        self.assertEqual(backward.status, 3, backward)
 
     def test_ingredients_can_be_left_out(self):
         run = self.folder / "run"

@@ -321,27 +321,89 @@ def get_init_inputs():
         done = self.cupel("check", broken, "--task", folder, *FAST)
         self.assertEqual(done.codes, {"compile_error"}, done)
         self.assertIn("undefined", done.out)
-        kernel = self.folder / "out.cu"
-        self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
-        self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
-        self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
         self.assertFalse((self.folder / "was_run").exists(), "an answer cannot write files")
 
-    def test_every_command_accepts_an_answer(self):
+    def test_profiles_an_answer(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
-        task = self.imported()
-        emulated = ["--device", "emu", "--settings", "single"]
-        done = self.cupel("profile", answer, "--task", task, *emulated)
+        done = self.cupel("profile", answer, "--task", self.imported(), "--device", "emu", "--settings", "single")
         self.assertEqual(done.status, 0, done)
         self.assertIn("op.cu:", done.out)
-        run = self.folder / "evolved"
-        done = self.cupel("optimize", task, "--kernel", answer, "--candidates", "1", "-o", run, *emulated)
+
+    def test_builds_what_an_answer_brings(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        done = self.cupel("build", answer, "--task", self.problem)
         self.assertEqual(done.status, 0, done)
-        self.assertIn("fused", (run / "best.cu").read_text())
-        package = self.folder / "package"
-        done = self.cupel("export", answer, "--task", task, "-o", package, "--trials", "1", "--device", "emu")
+        self.assertIn("built extension op of", done.out)
+        image, = done.json["images"]
+        self.assertEqual((image["kind"], image["name"], image["file"], image["built"]),
+                         ("extension", "op", "op.cu", True))
+        self.assertIn("linear", image["kernels"][0]["name"])
+        self.assertGreater(image["kernels"][0]["registers"], 0)
+        self.assertEqual((done.json["built"], done.json["kernels"]), (True, image["kernels"]))
+        without = self.cupel("build", answer)
+        self.assertEqual(without.status, 2, without)
+        self.assertIn("--task", without.err + without.out)
+
+        broken = self.write("broken.py", ANSWER.replace("SCALE", "2.0").replace("y[i] =", "y[i] = undefined +"))
+        done = self.cupel("build", broken, "--task", self.problem)
+        self.assertEqual((done.status, done.json["built"], done.codes), (1, False, {"compile_error"}), done)
+        self.assertIn("undefined", done.json["diagnostics"][0]["message"])
+        # A program that reads a value ends after its extension was built.
+        reads = self.write("reads.py", ANSWER.replace("SCALE", "float(x.mean())"))
+        done = self.cupel("build", reads, "--task", self.problem)
+        self.assertEqual((done.status, done.json["built"], done.codes), (1, False, {"reads_device_memory"}), done)
+        self.assertEqual([image["built"] for image in done.json["images"]], [True])
+        plain = self.write("plain.py", PROBLEM.replace("class Model", "class ModelNew"))
+        done = self.cupel("build", plain, "--task", self.problem)
+        self.assertEqual((done.status, done.json["built"], done.codes), (1, False, {"no_kernel"}), done)
+
+    def test_extracts_what_an_answer_brings(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        facts, folder = self.folder / "facts.json", self.folder / "code"
+        done = self.cupel("extract", answer, "--task", self.problem, "-o", folder, "--json", facts)
         self.assertEqual(done.status, 0, done)
-        self.assertIn("fused", (package / "csrc" / "forward.cu").read_text())
+        text = (folder / "op.cu").read_text()
+        self.assertIn(KERNEL, text)
+        self.assertIn('m.def("fused", &fused)', text)
+        self.assertEqual([path.name for path in folder.iterdir()], ["op.cu"])
+        file, = json.loads(facts.read_text())["files"]
+        self.assertEqual((file["kind"], file["name"], file["path"], file["text"]), ("extension", "op", "op.cu", text))
+        self.assertEqual(self.cupel("build", folder / "op.cu").status, 0)
+        # The single source is printed, and the list is not mixed with it.
+        done = self.cupel("extract", answer, "--task", self.problem)
+        self.assertEqual((done.status, done.out), (0, text), done)
+        self.assertRegex(done.err, f"op.cu +{len(text)} +extension +op")
+        again = self.cupel("extract", answer, "--task", self.problem, "-o", folder)
+        self.assertEqual(again.status, 2, again)
+        self.assertIn("not an empty folder", again.err + again.out)
+        plain = self.write("plain.py", PROBLEM.replace("class Model", "class ModelNew"))
+        done = self.cupel("extract", plain, "--task", self.problem, "-o", self.folder / "none")
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("brings no code", done.out)
+        self.assertFalse((self.folder / "none").exists())
+
+    def test_extracts_several_extensions_of_one_name(self):
+        second = ANSWER.replace("SCALE", "self.scale").replace("class ModelNew", """
+other = load_inline(name="op", cpp_sources="", cuda_sources=source + "// another", functions=["fused"])
+
+class ModelNew""")
+        folder = self.folder / "code"
+        done = self.cupel("extract", self.write("two.py", second), "--task", self.problem)
+        self.assertEqual(done.status, 0, done)
+        self.assertRegex(done.out, r"op.cu .*\n.*op-2.cu ")
+        reads = self.write("reads.py", second.replace("op.fused(", "x.mean().item() * op.fused("))
+        done = self.cupel("extract", reads, "--task", self.problem, "-o", folder)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("may bring more code", done.err)
+        self.assertIn("// another", (folder / "op-2.cu").read_text())
+
+    def test_commands_that_take_one_cuda_file_say_so(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        for command in (["export", answer, "-o", self.folder / "package"], ["confirm", answer]):
+            done = self.cupel(*command, "--task", self.problem)
+            self.assertEqual(done.status, 3, done)
+            self.assertIn("unsupported: answer.py is a Python program, and ", done.out + done.err)
+        self.assertFalse((self.folder / "package").exists())
 
     def test_lists_may_name_answers(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))

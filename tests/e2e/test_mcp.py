@@ -134,10 +134,18 @@ class Judging(McpTest):
         for name in ("verdict", "reasons", "settings", "source_sha256", "kernel"):
             self.assertEqual(record[name], command.json[name], name)
 
-    def test_a_python_answer_is_read_and_not_run(self):
-        done = self.call("extract", source=test_import.ANSWER.replace("SCALE", "2.0"))
+    def test_shows_the_code_that_a_program_brings(self):
+        answer = test_import.ANSWER.replace("SCALE", "2.0")
+        task = self.write("fused.py", test_import.PROBLEM)
+        done = self.call("extract", source=answer, task=str(task))
         self.assertFalse(done["isError"], done)
         self.assertIn("PYBIND11_MODULE", done["content"][0]["text"])
+        file, = done["structuredContent"]["files"]
+        self.assertEqual((file["name"], file["path"]), ("op", "op.cu"))
+        built = self.call("build", source=answer, language="python", task=str(task))
+        self.assertEqual((built["isError"], built["structuredContent"]["built"]), (False, True), built)
+        self.assertFalse((self.folder / "was_run").exists())
+        self.assertTrue(self.call("extract", source=answer)["isError"])
 
     def test_models_review_and_are_asked_nothing_twice(self):
         ask = {"source": kernels.LINEAR, "task": "mnist_linear"}

@@ -147,12 +147,26 @@ class SeveralFiles(CupelTest):
                          ["matmul.cu", "bias.cu", "binding.cpp"])
         self.assertIn("-DFACTOR=2", verdict["flags"])
 
+    def test_builds_several_files(self):
+        done = self.cupel("build", "op")
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual([(image["kind"], image["file"]) for image in done.json["images"]],
+                         [("kernel", "bias.cu"), ("kernel", "matmul.cu")])
+        self.assertEqual(len(done.json["kernels"]), sum(len(image["kernels"]) for image in done.json["images"]))
+        alone = self.cupel("build", "op/matmul.cu", "--sources", "op/bias.cu", "op/binding.cpp")
+        self.assertEqual([image["file"] for image in alone.json["images"]], ["matmul.cu", "bias.cu"], alone)
+        (self.op / "setup.py").write_text(SETUP)
+        self.assertEqual(self.cupel("build", "op/setup.py").status, 0)
+        (self.op / "bias.cu").write_text("__global__ void broken() { undefined(); }")
+        done = self.cupel("build", "op")
+        self.assertEqual((done.status, done.json["built"], done.codes), (1, False, {"compile_error"}), done)
+
     def test_other_commands_take_one_file(self):
-        for command in (["build", "op"], ["export", "op", "--task", "mnist_linear", "-o", "package"],
+        for command in (["review", "op", "--task", "mnist_linear", "--model", "command:true"], ["export", "op", "--task", "mnist_linear", "-o", "package"],
                         ["optimize", "mnist_linear", "--kernel", "op"]):
             done = self.cupel(*command)
             self.assertNotEqual(done.status, 0, done)
-            self.assertIn("takes one .cu file", done.out + done.err, command)
+            self.assertIn("takes one file", done.out + done.err, command)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,22 @@ class Triton(support.CupelTest):
                 done = self.judge((ANSWERS / (name + ".py")).read_text(), problem)
                 self.assertEqual(done.status, 0, done)
 
+    def test_builds_and_extracts_kernels(self):
+        answer = self.write("answer.py", (ANSWERS / "softmax.py").read_text())
+        problem = self.write("problem.py", HEAD + PROBLEMS["softmax"])
+        done = self.cupel("build", answer, "--task", problem)
+        self.assertEqual(done.status, 0, done)
+        images = done.json["images"]
+        self.assertEqual({image["kind"] for image in images}, {"triton"})
+        self.assertIn(f"built kernel of Triton {images[0]['name']} of", done.out)
+        self.assertEqual(images[0]["kernels"][0]["name"], images[0]["name"])
+        folder = self.folder / "code"
+        done = self.cupel("extract", answer, "--task", problem, "-o", folder)
+        self.assertEqual(done.status, 0, done)
+        text = (folder / (images[0]["name"] + ".ptx")).read_text()
+        self.assertIn(f".entry {images[0]['name']}(", text)
+        self.assertEqual(len(list(folder.iterdir())), len(images))
+
     def test_finds_a_wrong_answer(self):
         answer = (ANSWERS / "softmax.py").read_text().replace("other=-float", "other=float")
         self.assertEqual(self.judge(answer, PROBLEMS["softmax"]).status, 1)

@@ -82,7 +82,7 @@ class WheelTest(unittest.TestCase):
         self.assertIn("-py3-none-", self.wheel.name)
         for name in ("cupel/bin/cupel", "cupel/py.typed", "cupel/share/cupel/shim/torch/extension.h",
                      "cupel/share/cupel/shim/cublas/cublas_v2.h", "cupel/share/cupel/tasks/mnist_linear/forward.cu",
-                     "cupel/share/cupel/src/oracle/py/oracle.py", "cupel/share/cupel/src/build/extract.py",
+                     "cupel/share/cupel/src/oracle/py/oracle.py", "cupel/share/cupel/src/trace/py/zygote.py",
                      "cupel/share/cupel/src/report/package/test.py", "cupel/share/cupel/share/prices.json",
                      "cupel/share/cupel/tests/mustfail/README.md"):
             self.assertIn(name, names)

@@ -27,6 +27,9 @@ using std::chrono::minutes;
 
 constexpr size_t kMaxSource = 16u << 20;
 constexpr const char* kName = "candidate";
+constexpr OneFileOnly kNoProgramToConfirm = {
+    "confirm builds one C++/CUDA file as a PyTorch extension",
+    "time the program with PyTorch itself, which runs it as it is, or with cupel bench"};
 
 /// The built extension in the cache.
 struct Extension {
@@ -269,14 +272,11 @@ Result<int> RequireGpu(const std::string& device) {
 
 }  // namespace
 
-Result<ConfirmReport> Confirm(const ConfirmOptions& given, Events& events) {
-  ConfirmOptions options = given;
+Result<ConfirmReport> Confirm(const ConfirmOptions& options, Events& events) {
+  TRY(RequireCudaFile(options.kernel, kNoProgramToConfirm));
   TRY_ASSIGN(const int ordinal, RequireGpu(options.common.device));
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
-  TRY_ASSIGN(const CandidateFile file,
-             ExtractCandidate(options.kernel, &task, DirectionOf(options.target), options.common,
-                              options.compile, events));
-  TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
+  TRY_ASSIGN(const std::string source, os::ReadFile(options.kernel, kMaxSource));
   const auto show = [&](const std::string& stage) { events.Show(Progress{stage}); };
   Common common = options.common;
   common.device = "emu";  // the session is only for the oracle: no engine executes anything here

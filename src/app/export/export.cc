@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "app/candidate.h"
+#include "app/new_folder.h"
 #include "app/session.h"
 #include "base/version.h"
 #include "oracle/python.h"
@@ -23,26 +24,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxRecordBytes = 16u << 20;
+constexpr OneFileOnly kNoProgramInPackage = {
+    "export writes a package around one C++/CUDA file",
+    "use the program as it is, because PyTorch runs it; cupel "
+    "extract writes its CUDA sources, from "
+    "which you can write a .cu file with PYBIND11_MODULE"};
 
 /// One exported direction.
 struct Side {
-  CandidateFile file;
+  fs::path kernel;
   records::Verdict verdict;
   std::vector<const task::Setting*> settings;  // that the package's test tries
   Json tested = Json::array();                 // the same, with their error scales
 };
-
-Status CheckDestination(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(folder, error))) return {};
-  if (fs::is_directory(folder, error) && !fs::is_symlink(folder, error) &&
-      fs::is_empty(folder, error) && !error) {
-    return {};
-  }
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} exists and is not an empty folder", folder.string()),
-              "choose another folder with -o");
-}
 
 /// The record to show in the README.
 Result<Json> ReadRecord(const fs::path& path) {
@@ -85,13 +79,11 @@ Result<std::string> RecordNote(const Json& record, const std::vector<Side>& side
 }
 
 Result<Side> JudgeSide(Session& session, const ExportOptions& options, const task::Task& task,
-                       const fs::path& kernel, task::Direction direction, Events& events) {
+                       const fs::path& kernel, task::Direction direction) {
   Side side;
-  Compile compile = options.compile;
-  TRY_ASSIGN(side.file,
-             ExtractCandidate(kernel, &task, direction, options.common, compile, events));
+  side.kernel = kernel;
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(kernel, side.file, options.common, compile));
+             BuildCandidate(kernel, options.common, options.compile));
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.direction = direction;
   question.shadows = true;
@@ -134,7 +126,7 @@ Status AddSettings(Session& session, const ExportOptions& options, const task::T
 }
 
 Json Specification(const task::Task& task, task::Direction direction, const Side& side) {
-  return Json{{"kernel", fs::absolute(side.file.path).string()},
+  return Json{{"kernel", fs::absolute(side.kernel).string()},
               {"reference", fs::absolute(task.code[static_cast<int>(direction)]).string()},
               {"flags", side.verdict.flags},
               {"verdict", records::ToJson(side.verdict)},
@@ -224,7 +216,10 @@ Json Compose(const task::Task& task, const std::vector<Side>& sides, const Expor
 }  // namespace
 
 Result<ExportReport> Export(const ExportOptions& options, Events& events, const OnVerdict& judged) {
-  TRY(CheckDestination(options.output));
+  for (const fs::path& kernel : {options.kernel, options.backward_kernel}) {
+    TRY(RequireCudaFile(kernel, kNoProgramInPackage));
+  }
+  TRY(CheckNewFolder(options.output));
   TRY_ASSIGN(const Json record, ReadRecord(options.record));
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   const bool backward = !options.backward_kernel.empty();
@@ -238,7 +233,7 @@ Result<ExportReport> Export(const ExportOptions& options, Events& events, const 
   for (int d = 0; d < (backward ? 2 : 1); ++d) {
     const auto direction = static_cast<task::Direction>(d);
     const fs::path& kernel = d == 0 ? options.kernel : options.backward_kernel;
-    TRY_ASSIGN(Side side, JudgeSide(*session, options, task, kernel, direction, events));
+    TRY_ASSIGN(Side side, JudgeSide(*session, options, task, kernel, direction));
     judged(side.verdict);
     report.verdicts.push_back(side.verdict);
     if (side.verdict.decision != records::Decision::kAccepted && !options.force) return report;

@@ -69,6 +69,7 @@ Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateOptions& o
     review::CalibrationCase one;
     one.label = label;
     TRY_ASSIGN(one.subject.source, os::ReadFile(label.kernel, build::kMaxSourceBytes));
+    one.subject.is_python = label.kernel.extension() == ".py";
     TRY_ASSIGN(one.subject.operation, operations.TextOf(label.task, label.backward));
     cases.push_back(std::move(one));
   }

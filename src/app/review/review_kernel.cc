@@ -21,11 +21,11 @@ namespace {
 
 /// The findings of the emulator or GPU, in the form that the reviewers see.
 Result<std::string> FindingsOf(Session& session, const ReviewOptions& options,
-                               const task::Task& task, const CandidateFile& file) {
-  TRY_ASSIGN(assay::Candidate candidate, session.assay().Build(file.path));
-  candidate.path = "kernel.cu";
+                               const task::Task& task) {
+  TRY_ASSIGN(assay::Candidate candidate, session.assay().Build(options.kernel));
   const assay::Question question = QuestionOf(task, options.target, options.common);
-  TRY_ASSIGN(const assay::Judged judged, session.assay().Judge(candidate, question));
+  TRY_ASSIGN(assay::Judged judged, session.assay().Judge(candidate, question));
+  judged.verdict.kernel_path = "kernel" + options.kernel.extension().string();
   return judge::VerdictText(judged.verdict);
 }
 
@@ -42,6 +42,7 @@ Status CheckUsable(const review::Review& review) {
 }  // namespace
 
 Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) {
+  TRY(RequireOneFile(options.kernel));
   const task::Direction direction = DirectionOf(options.target);
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   KernelReview result;
@@ -50,17 +51,17 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   }
   result.options.reflect = result.options.reflect && options.reflect;
   TRY_ASSIGN(const auto models, OpenedModels::Open(options.models, options.common.stop));
-  Compile compile = options.compile;
-  TRY_ASSIGN(const CandidateFile file,
-             ExtractCandidate(options.kernel, &task, direction, options.common, compile, events));
   review::Subject subject;
-  TRY_ASSIGN(subject.source, os::ReadFile(file.path, build::kMaxSourceBytes));
-  TRY_ASSIGN(auto session, Session::Create(options.common, compile, events));
-  TRY_ASSIGN(const evolve::Operation operation,
+  TRY_ASSIGN(subject.source, os::ReadFile(options.kernel, build::kMaxSourceBytes));
+  subject.is_python = options.kernel.extension() == ".py";
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
+  TRY_ASSIGN(evolve::Operation operation,
              evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
+  if (subject.is_python) operation.form = evolve::Form::kPython;
+  operation.allow_operators = QuestionOf(task, options.target, options.common).allow_operators;
   subject.operation = evolve::Text(operation);
   if (options.show_findings) {
-    TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task, file));
+    TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task));
   }
   events.Show(Progress{"asking reviewers"});
   TRY_ASSIGN(result.review, review::AskReviewers(subject, models->askers(), result.options));

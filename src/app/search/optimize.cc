@@ -27,23 +27,30 @@
 namespace cupel::app {
 namespace {
 
-/// The source of the starting kernel; empty if models should write it. A Python answer also adds
-/// its flags to the options.
-Result<std::string> StartingKernel(OptimizeOptions& options, const task::Task& task,
-                                   Events& events) {
+/// The starting kernel and its form; the source is empty if models should write it.
+Result<StoredRun> StartingKernel(const OptimizeOptions& options, const task::Task& task) {
+  StoredRun start;
   std::filesystem::path kernel = options.kernel;
   if (kernel.empty() && !options.translate) {
     kernel = task.baseline[static_cast<int>(DirectionOf(options.target))];
   }
-  if (kernel.empty() && !options.search.models.specs.empty()) return std::string();
+  if (kernel.empty() && !options.search.models.specs.empty()) return start;
   if (kernel.empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
-  TRY_ASSIGN(const CandidateFile file, ExtractCandidate(kernel, &task, DirectionOf(options.target),
-                                                        options.common, options.compile, events));
-  return os::ReadFile(file.path, build::kMaxSourceBytes);
+  TRY(RequireOneFile(kernel));
+  if (kernel.extension() == ".py") {
+    start.form = evolve::Form::kPython;
+    if (options.target.backward) {
+      return Fail(ErrorCode::kUnsupported,
+                  "unsupported: Python programs are recorded for the forward direction only",
+                  "give a .cu file for --backward");
+    }
+  }
+  TRY_ASSIGN(start.start, os::ReadFile(kernel, build::kMaxSourceBytes));
+  return start;
 }
 
 /// Fills `options` with the configuration and seed of the recorded run.
@@ -81,20 +88,20 @@ Status Conclude(const OpenRun& run, OptimizeReport& report) {
   TRY_ASSIGN(report.summary, Summarise(run.archive));
   const RunSummary& summary = report.summary;
   if (summary.best) {
-    TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
+    TRY(os::WriteFileAtomically(run.folder / summary.best_file, summary.best_source));
   }
   return os::WriteFileAtomically(run.folder / kReportFile, summary.html);
 }
 
 /// Prepares what a new run stores.
-Result<StoredRun> Prepare(const OptimizeOptions& options, std::string start, const task::Task& task,
+Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, const task::Task& task,
                           Session& session) {
-  StoredRun stored;
-  stored.start = std::move(start);
   if (options.search.models.specs.empty()) return stored;
-  TRY_ASSIGN(const evolve::Operation operation,
+  TRY_ASSIGN(evolve::Operation operation,
              evolve::Describe(task, DirectionOf(options.target), session.oracle(),
                               session.engine().Device()));
+  operation.form = stored.form;
+  operation.allow_operators = options.target.operators == "allowed";
   stored.operation = Text(operation);
   if (!options.search.calibration.empty()) {
     TRY_ASSIGN(stored.review, review::ReadCalibration(options.search.calibration));
@@ -121,9 +128,9 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   }
   TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
   if (run) TRY(CheckTask(*run, task, DirectionOf(options.target)));
-  std::string start;
+  StoredRun start;
   if (!stored) {
-    TRY_ASSIGN(start, StartingKernel(options, task, events));
+    TRY_ASSIGN(start, StartingKernel(options, task));
   }
   PartEvents parts(events);
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, parts, true));
@@ -142,13 +149,14 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
   const bool evolves = !options.search.models.specs.empty();
   evolve::EvaluatorOptions evaluating;
   evaluating.device = engine.Device();
+  evaluating.form = stored->form;
   evaluating.seed = run->info.seed;
   evaluating.stop = options.common.stop;
   evaluating.objective_text = ObjectiveTextOf(*objective);
   // A run with models must be replayable, so all its cases come from the run's seed. It is secret.
   evaluating.user_seed = run->user_seed || evolves;
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
-  if (options.search.lint) {
+  if (options.search.lint && stored->form == evolve::Form::kCuda) {
     evaluating.remarks = [&](const std::filesystem::path& kernel) {
       return LinterRemarks(kernel, session->parts().build);
     };

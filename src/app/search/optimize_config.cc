@@ -108,6 +108,7 @@ Json ToJson(const OptimizeOptions& options, const StoredRun& stored) {
   Json json = RunJson(options.common, options.compile, options.target);
   json["objective"] = options.objective;
   json["start"] = stored.start;
+  json["form"] = Name(stored.form);
   if (options.search.models.specs.empty()) {
     json["candidates"] = options.candidates;
     json["batch"] = options.batch;
@@ -126,6 +127,16 @@ Result<StoredRun> FromJson(const Json& json, OptimizeOptions& options) {
   }
   StoredRun stored;
   TRY_ASSIGN(stored.start, JsonString(json, "start", kRunConfig));
+  if (json.contains("form")) {  // runs of cupel 0.1.0 lack it
+    TRY_ASSIGN(const std::string name, JsonString(json, "form", kRunConfig));
+    const auto form = evolve::FormNamed(name);
+    if (!form) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("{}: unknown form of candidates", kRunConfig),
+                  "use the version of cupel that started the run");
+    }
+    stored.form = *form;
+  }
   if (json.contains("search")) {
     TRY_ASSIGN(const Json* search, JsonObject(json, "search", kRunConfig));
     TRY(ReadSearch(*search, options.search));

@@ -20,8 +20,9 @@ std::string IngredientNames();
 Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeOptions& options);
 
 struct StoredRun {
-  std::string start;      // source of the starting kernel
-  std::string operation;  // description for the models; empty without models
+  evolve::Form form = evolve::Form::kCuda;  // of the candidates
+  std::string start;                        // source of the starting kernel
+  std::string operation;                    // description for the models; empty without models
   review::ReviewOptions review;
 };
 

@@ -64,8 +64,8 @@ Json RunJson(const Common& common, const Compile& compile, const Target& target)
               {"settings", target.settings},   {"trials", target.trials},
               {"full_size", target.full_size}, {"device", common.device},
               {"model", common.model},         {"user_seed", common.seed.has_value()},
-              {"arch", compile.arch},          {"flags", Json(compile.flags)},
-              {"include_roots", roots}};
+              {"operators", target.operators}, {"arch", compile.arch},
+              {"flags", Json(compile.flags)},  {"include_roots", roots}};
 }
 
 Status ReadRun(const Json& json, Common& common, Compile& compile, Target& target) {
@@ -79,6 +79,9 @@ Status ReadRun(const Json& json, Common& common, Compile& compile, Target& targe
   TRY_ASSIGN(compile.flags, Strings(json, "flags"));
   TRY_ASSIGN(const auto roots, Strings(json, "include_roots"));
   compile.include_roots.assign(roots.begin(), roots.end());
+  if (json.contains("operators")) {  // older runs allow none
+    TRY_ASSIGN(target.operators, JsonString(json, "operators", kRunConfig));
+  }
   if (json.contains("full_size")) {  // runs of cupel 0.1.0 lack it
     TRY_ASSIGN(target.full_size, JsonBool(json, "full_size", kRunConfig));
   }
@@ -151,6 +154,8 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   question.trials = target.trials;
   question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
   question.shadows = question.integers = true;  // like cupel check
+  // Not by default: an estimate counts an operator as a copy, so a search would let PyTorch work.
+  question.allow_operators = target.operators == "allowed";
   return question;
 }
 

@@ -10,6 +10,11 @@ Result<RunSummary> Summarise(const archive::Archive& archive) {
   RunSummary summary;
   TRY_ASSIGN(summary.run, report::ReadRun(archive));
   const report::Run& run = summary.run;
+  TRY_ASSIGN(const archive::RunInfo info, archive.Run());
+  const auto config = ParseJson(info.config, "configuration of the run");
+  const bool is_python =
+      config && JsonString(*config, "form", "configuration of the run").value_or("") == "python";
+  summary.best_file = is_python ? "best.py" : kBestCudaFile;
   if (run.best) {
     TRY_ASSIGN(summary.best, archive.Get(*run.best));
     TRY_ASSIGN(summary.best_source, archive.Source(*run.best));

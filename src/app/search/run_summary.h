@@ -12,14 +12,15 @@
 namespace cupel::app {
 
 inline constexpr const char* kRunFile = "run.cupel";
-inline constexpr const char* kBestFile = "best.cu";
+inline constexpr const char* kBestCudaFile = "best.cu";
 inline constexpr const char* kReportFile = "report.html";
 
 struct RunSummary {
   report::Run run;
   std::optional<archive::Candidate> best;
   std::string best_source;
-  Json json;  // cupel.run/1
+  std::string best_file;  // its name in the run's folder: best.cu, or best.py
+  Json json;              // cupel.run/1
   std::string html;
 };
 

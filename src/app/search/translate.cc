@@ -78,7 +78,7 @@ Result<TranslateReport> Conclude(const TranslateOptions& options, OpenRun& run,
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
   TranslateReport report;
   report.folder = run.folder;
-  report.kernel = options.output.empty() ? run.folder / kBestFile : options.output;
+  report.kernel = options.output.empty() ? run.folder / kBestCudaFile : options.output;
   report.attempts = std::move(translation.attempts);
   report.accepted = translation.kernel.has_value();
   report.document = Document(run, report, spent);

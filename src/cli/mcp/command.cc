@@ -44,11 +44,6 @@ void AddDocument(const McpRecord& record, Json document,
   answer.structured["record_file"] = record.Document().string();
 }
 
-tl::unexpected<Error> NotOneKernel() {
-  return Fail(ErrorCode::kInvalidArgument, "give exactly one of \"source\" and \"path\"",
-              "give the kernel's text as \"source\", or a file as \"path\"");
-}
-
 Result<McpCommandLine> McpCommandLine::Begin(const McpSetting& setting,
                                              std::vector<std::string> words) {
   TRY_ASSIGN(McpRecord record, setting.records->New());
@@ -62,7 +57,10 @@ void McpCommandLine::AddOption(const char* option, const Json& arguments, const 
 
 Status McpCommandLine::AddKernel(const Json& arguments) {
   const bool has_source = arguments.contains("source"), has_path = arguments.contains("path");
-  if (has_source == has_path) return NotOneKernel();
+  if (has_source == has_path) {
+    return Fail(ErrorCode::kInvalidArgument, "give exactly one of \"source\" and \"path\"",
+                "give the kernel's text as \"source\", or a file as \"path\"");
+  }
   if (has_source) {
     const bool is_python = arguments.value("language", "cuda") == "python";
     const fs::path file = record_.folder->path() / (is_python ? "kernel.py" : "kernel.cu");

@@ -17,9 +17,6 @@ namespace cupel::cli {
 void AddDocument(const McpRecord& record, Json document,
                  std::span<const std::string_view> leave_out, serve::McpAnswer& answer);
 
-/// The Error of a call that does not have exactly one of "source" and "path".
-tl::unexpected<Error> NotOneKernel();
-
 /// A command line under construction, for one call.
 class McpCommandLine {
  public:

@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "app/candidate.h"
 #include "app/doctor.h"
 #include "cli/doctor_text.h"
 #include "cli/mcp/command.h"
@@ -17,8 +16,6 @@ namespace {
 using serve::McpAnswer;
 using serve::McpCall;
 using serve::McpTool;
-
-constexpr size_t kMostExtracted = 256u << 10;
 
 // Members that are left out of answers because a model rarely needs them. The record has them.
 constexpr std::array<std::string_view, 13> kOfVerdict = {"/settings/*/trials",
@@ -144,7 +141,7 @@ McpTool BuildTool(const McpSetting& setting) {
   Json properties = Json::object();
   AddKernel(properties);
   properties["task"] =
-      TextSchema("For a Python answer: the task that gives the order of its arguments.");
+      TextSchema("For a Python answer: the task whose arguments it is called with.");
   tool.input = Arguments(std::move(properties), {});
   Json answer{{"built", {{"type", "boolean"}}},
               {"diagnostics", {{"type", "array"}}},
@@ -154,6 +151,7 @@ McpTool BuildTool(const McpSetting& setting) {
   tool.is_heavy = true;
   const auto fill = [](McpCommandLine& line, const Json& arguments) -> Status {
     line.AddOption("--task", arguments, "task");
+    line.AddModel();
     line.AddPython();
     line.AddCompile();
     return line.AddKernel(arguments);
@@ -191,44 +189,31 @@ McpTool VerifyTool(const McpSetting& setting) {
   return tool;
 }
 
-/// The answer is the whole file, because a model should continue from it.
-Result<McpAnswer> Extract(const McpSetting& setting, const Json& arguments, McpCall& call) {
-  app::ExtractOptions options;
-  options.common = setting.common;
-  options.common.stop = call.stop();
-  options.task = arguments.value("task", "");
-  const bool has_source = arguments.contains("source");
-  if (has_source == arguments.contains("path")) return NotOneKernel();
-  TRY_ASSIGN(const McpRecord record, setting.records->New());
-  if (has_source) {
-    options.answer = record.folder->path() / "kernel.py";
-    TRY(os::WriteFileAtomically(options.answer, arguments["source"].get_ref<const std::string&>()));
-  } else {
-    options.answer = arguments["path"].get<std::string>();
-  }
-  TRY_ASSIGN(const app::ExtractReport extracted, app::Extract(options));
-  if (extracted.source.size() > kMostExtracted) {
-    return Fail(ErrorCode::kInvalidArgument, "the extracted kernel has more than 256 KiB",
-                "write it to a file with cupel extract");
-  }
-  McpAnswer answer;
-  answer.text = extracted.source;
-  return answer;
-}
-
 McpTool ExtractTool(const McpSetting& setting) {
-  McpTool tool = Tool("extract", "Extract the kernel of a Python answer",
-                      "Extracts the .cu file from a Python answer with load_inline (the form of "
-                      "KernelBench answers) without running it.");
+  McpTool tool = Tool(
+      "extract", "Show the code that a Python program brings",
+      "Shows the CUDA sources and the PTX of Triton kernels that a Python program (the form of "
+      "KernelBench answers) brings. The program is called with the task's arguments on tensors "
+      "without data, in a locked process.");
   Json properties{{"source", TextSchema("The Python text. Give this or path.", 4u << 20)},
                   {"path", TextSchema("The .py file.")},
-                  {"task", TextSchema("Task that gives the order of the arguments. Default: the "
-                                      "answer's own order.")}};
-  tool.input = Arguments(std::move(properties), {});
-  tool.run = [&setting](const Json& arguments, McpCall& call) -> McpAnswer {
-    auto answer = Extract(setting, arguments, call);
-    return answer ? *std::move(answer) : serve::McpFailure(answer.error());
+                  {"task", TextSchema("Name of a task (see task_list), or a path to a task folder "
+                                      "or .py file.")}};
+  tool.input = Arguments(std::move(properties), {"task"});
+  Json answer{{"files", {{"type", "array"}}}};
+  AddRecord(answer);
+  tool.output = AnswerOf(std::move(answer), {"record", "record_file", "left_out"});
+  tool.is_heavy = true;
+  const auto fill = [](McpCommandLine& line, const Json& arguments) -> Status {
+    line.AddOption("--task", arguments, "task");
+    line.AddModel();
+    line.AddPython();
+    line.AddCompile();
+    Json program = arguments;
+    program["language"] = "python";
+    return line.AddKernel(program);
   };
+  tool.run = Running(setting, "extract", fill, {});
   return tool;
 }
 

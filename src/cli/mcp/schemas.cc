@@ -54,8 +54,9 @@ void AddKernel(Json& properties) {
       build::kMaxSourceBytes);
   properties["path"] = TextSchema("A file, instead of source: .cu, or a Python answer (.py).");
   properties["language"] = ChoiceSchema(
-      "Language of source: cuda (default), or python for an answer with load_inline. The "
-      "answer's Python is never run.",
+      "Language of source: cuda (default), or python for a program in the form of KernelBench's "
+      "answers, with load_inline or Triton. It is run on tensors without data, in a locked "
+      "process.",
       {"cuda", "python"});
 }
 

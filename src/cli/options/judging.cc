@@ -21,12 +21,16 @@ void AddBuild(CLI::App& app, Subcommands& subcommands) {
   auto* sub =
       app.add_subcommand("build", "Compile a kernel; show diagnostics, resources and audit");
   auto& build = AddCommand<BuildCommand>(subcommands, sub);
-  sub->add_option("kernel", build.kernel, "A .cu file or a Python answer")->required();
+  sub->add_option("kernel", build.kernel, kKernel)->required();
   sub->add_option("--task", build.task,
-                  "Task of a Python answer; it gives the order of the arguments");
-  sub->add_option("--python", build.common.python, "Python interpreter that has PyTorch");
+                  "For a Python program, the task whose arguments it is called with: what it asks "
+                  "for is compiled");
+  AddGpuModel(sub, build.common);
+  AddPython(sub, build.common);
   AddShow(sub, build.show);
   AddCompile(sub, build.compile);
+  AddEntry(sub, build.compile);
+  AddSources(sub, build.compile);
 }
 
 void AddCheck(CLI::App& app, Subcommands& subcommands) {
@@ -53,15 +57,18 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
 
 void AddExtract(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
-      "extract", "Extract the .cu file from a Python answer (load_inline) without running it");
+      "extract", "Write the code that a Python program brings: CUDA sources, and PTX of Triton");
   auto& command = AddCommand<ExtractCommand>(subcommands, sub);
-  sub->add_option("answer", command.answer, "A .py file")->required();
-  sub->add_option("--task", command.task,
-                  "Task that gives the order of the arguments (default: the answer's own order)");
-  sub->add_option("-o,--output", command.output, "File to write (default: standard output)")
-      ->type_name("FILE");
-  sub->add_option("--python", command.common.python, "Python interpreter that has PyTorch");
+  sub->add_option("program", command.program, "A Python program (.py)")->required();
+  sub->add_option("--task", command.task, "Task whose arguments the program is called with")
+      ->required();
+  sub->add_option("-o,--output", command.output,
+                  "Folder to create. Without it, cupel lists the files, and prints a single one")
+      ->type_name("DIR");
+  AddGpuModel(sub, command.common);
+  AddPython(sub, command.common);
   AddShow(sub, command.show);
+  AddCompile(sub, command.compile);
 }
 
 void AddVerify(CLI::App& app, Subcommands& subcommands) {

@@ -5,16 +5,24 @@
 
 namespace cupel::cli {
 
+void AddGpuModel(CLI::App* app, app::Common& common, bool asks_models) {
+  app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
+                  "GPU that the emulator models: h100, h200, b200, a100")
+      ->capture_default_str();
+}
+
+void AddPython(CLI::App* app, app::Common& common) {
+  app->add_option("--python", common.python,
+                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "
+                  "/usr/bin/python3)");
+}
+
 void AddMachine(CLI::App* app, app::Common& common, bool asks_models) {
   app->add_option("--device", common.device,
                   "Where kernels run: emu (built-in emulator), gpu, gpu:N, or gpu:all for all GPUs "
                   "(only bench, stream and suite run). Default: emu; bench: gpu");
-  app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
-                  "GPU that the emulator models: h100, h200, b200, a100")
-      ->capture_default_str();
-  app->add_option("--python", common.python,
-                  "Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv, "
-                  "/usr/bin/python3)");
+  AddGpuModel(app, common, asks_models);
+  AddPython(app, common);
 }
 
 void AddShow(CLI::App* app, Show& show) {

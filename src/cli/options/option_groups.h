@@ -16,7 +16,10 @@ class App;
 
 namespace cupel::cli {
 
-/// `asks_models`: the command's --model names a language model, not the GPU.
+void AddGpuModel(CLI::App* app, app::Common& common, bool asks_models = false);
+void AddPython(CLI::App* app, app::Common& common);
+/// Adds --device, --gpu-model and --python. `asks_models`: the command's --model names a language
+/// model, not the GPU.
 void AddMachine(CLI::App* app, app::Common& common, bool asks_models = false);
 void AddShow(CLI::App* app, Show& show);
 /// Adds the options of AddMachine, --seed, and the options of AddShow.

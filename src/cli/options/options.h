@@ -25,6 +25,7 @@ struct CommandOf : Options {
 };
 
 using BuildCommand = CommandOf<app::BuildOptions>;
+using ExtractCommand = CommandOf<app::ExtractOptions>;
 using VerifyCommand = CommandOf<app::VerifyOptions>;
 using ProfileCommand = CommandOf<app::ProfileOptions>;
 using BenchCommand = CommandOf<app::BenchOptions>;
@@ -47,10 +48,6 @@ using WorkerCommand = app::WorkerOptions;
 
 struct CheckCommand : CommandOf<app::CheckOptions> {
   std::filesystem::path plan;  // file to write; empty: none
-};
-
-struct ExtractCommand : CommandOf<app::ExtractOptions> {
-  std::filesystem::path output;  // .cu file; empty: standard output
 };
 
 struct TaskCommand : CommandOf<app::ControlsOptions> {

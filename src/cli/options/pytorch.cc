@@ -10,8 +10,7 @@ namespace {
 void AddExport(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand("export", "Write an accepted kernel as a PyTorch package");
   auto& command = AddCommand<ExportCommand>(subcommands, sub);
-  sub->add_option("kernel", command.kernel, "A .cu file with forward, or a Python answer")
-      ->required();
+  sub->add_option("kernel", command.kernel, "A .cu file with forward")->required();
   sub->add_option("--task", command.target.task,
                   "Task: a name under tasks/, a folder, or a .py file")
       ->required();
@@ -39,7 +38,7 @@ void AddConfirm(CLI::App& app, Subcommands& subcommands) {
                          "(needs a GPU)");
   auto& command = AddCommand<ConfirmCommand>(subcommands, sub);
   command.target.settings = "single";
-  sub->add_option("kernel", command.kernel, "A .cu file or a Python answer")->required();
+  sub->add_option("kernel", command.kernel, "A .cu file")->required();
   AddTask(sub, command.target, false);
   AddCommon(sub, command.common, command.show);
   AddCompile(sub, command.compile);

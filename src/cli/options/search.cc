@@ -70,7 +70,7 @@ void AddOptimize(CLI::App& app, Subcommands& subcommands) {
   AddCommon(sub, optimize.common, optimize.show, true);
   AddCompile(sub, optimize.compile);
   auto* kernel = sub->add_option("--kernel", optimize.kernel,
-                                 "Start from this .cu file or Python answer (default: the task's "
+                                 "Start from this .cu file or Python program (default: the task's "
                                  "baseline kernel)");
   sub->add_flag("--translate", optimize.translate,
                 "With models: start from a kernel that they write, not from the task's")

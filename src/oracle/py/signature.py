@@ -1,5 +1,5 @@
-# Finds the arguments of a task's function, for the extraction of answers: their names and kinds, and
-# the arguments of the module's constructor. Runs task code as import_task.py does: on tensors without
+# Finds the arguments of a task's function, for Python programs: their names and kinds, and the
+# arguments of the module's constructor. Runs task code as import_task.py does: on tensors without
 # data if that works. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 

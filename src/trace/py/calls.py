@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+from time import monotonic  # a program may replace it in its module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,13 +29,13 @@ class Calls:
 
     def record(self) -> dict[str, Any]:
         """{"plan", "first" if the first call differs, "recordings", "host_us"}. Raises Refusal."""
-        fewest, started, times = 3, time.monotonic(), []
+        fewest, started, times = 3, monotonic(), []
         first = plan = None
         count, seconds = max(self.request["recordings"], fewest), self.request["seconds"]
         while len(times) < count:
-            begun = time.monotonic()
+            begun = monotonic()
             again = self.once()
-            times.append(time.monotonic() - begun)
+            times.append(monotonic() - begun)
             if first is None:
                 first = again
             elif plan is None:
@@ -43,7 +43,7 @@ class Calls:
             elif without_lifetimes(again) != without_lifetimes(plan):
                 raise Refusal("impure", "call %d requests different work than earlier calls with the same arguments: %s" %
                               (len(times), difference(plan, again)))
-            if len(times) >= fewest and time.monotonic() - started > seconds:
+            if len(times) >= fewest and monotonic() - started > seconds:
                 break
         times.sort()
         answer = {"plan": plan, "recordings": len(times), "host_us": times[len(times) // 2] * 1e6}

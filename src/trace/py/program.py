@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.util
 import linecache
 import random
 import sys
@@ -16,8 +15,10 @@ from typing import Any
 import torch
 
 from calls import Calls
+from clocks import Clock
 from devices import Devices
 from extensions import Ask, BuildError, Extensions
+from imports import when_imported
 from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
@@ -29,6 +30,7 @@ from storages import CUDA, TYPES, digest
 class Program:
     def __init__(self, request: dict[str, Any], ask: Ask) -> None:
         self.file, self.source, self.reference = request["file"], request["source"], request.get("reference")
+        self.path = request.get("path") or self.file
         self.recording = Recording(self.file)
         self.devices = Devices(self.recording)
         self.models: dict[str, Bound] = {}
@@ -36,10 +38,16 @@ class Program:
         files = MemoryFiles()
         files.install()
         install(self.recording, Extensions(self.recording, files, ask), request["device"])
-        if "triton" in self.source and importlib.util.find_spec("triton") is not None:
-            from triton_kernels import Kernels
-            Kernels(self.recording, ask, request["device"]).install()
+        Clock(self.file, self.recording.note).install()
+        when_imported("triton", lambda: self.use_triton(ask, request["device"]))
         self.module = self.run(self.source, self.file, "answer")
+
+    def use_triton(self, ask: Ask, device: dict[str, Any]) -> None:
+        from triton_kernels import Kernels
+        try:
+            Kernels(self.recording, ask, device).install()
+        except Refusal as refusal:
+            raise self.recording.refuse(refusal) from None
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -48,7 +56,7 @@ class Program:
 
     def run(self, source: str, file: str, name: str) -> types.ModuleType:
         module = types.ModuleType(name)
-        module.__file__ = file
+        module.__file__ = self.path if file == self.file else file
         sys.modules[name] = module  # dataclasses look here
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # inspect.getsource looks here
         with self.recorded():
@@ -79,15 +87,22 @@ class Program:
         finally:
             self.recording.refusal = None
 
+    def model_class(self) -> type:
+        for name in ("ModelNew", "Model"):
+            cls = getattr(self.module, name, None)
+            if isinstance(cls, type):
+                if name == "Model":
+                    self.recording.note("the program defines no class ModelNew; its class Model is judged")
+                return cls
+        raise Refusal("no_function", "the program defines no class ModelNew")
+
     def bound(self, request: dict[str, Any]) -> Bound:
         key = digest(request["init"], request["arguments"])
         if key not in self.models:
             init = {"args": [plain(v) for v in request["init"]["args"]],
                     "keywords": {k: plain(v) for k, v in request["init"]["keywords"].items()}}
             made = self.reference_state(init)
-            cls = getattr(self.module, "ModelNew", None)
-            if not isinstance(cls, type):
-                raise Refusal("no_function", "the program defines no class ModelNew")
+            cls = self.model_class()
             first = len(self.recording.storages.all)
             model = self.construct(cls, init)
             self.check()

@@ -30,6 +30,7 @@ MOST_NODES = 100_000  # of all calls
 FILLS = {"aten::zeros": 0, "aten::zeros_like": 0, "aten::zero_": 0, "aten::new_zeros": 0, "aten::ones": 1,
          "aten::ones_like": 1, "aten::new_ones": 1, "aten::full": None, "aten::full_like": None, "aten::fill_": None,
          "aten::new_full": None}
+PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv", "aten::addmv"))
 COPIES = frozenset(("aten::clone", "aten::_to_copy", "aten::copy_", "aten::lift_fresh_copy", "aten::detach_copy"))
 MIXED_DEVICES = ("aten::index", "aten::_index_put", "aten::copy_", "aten::_to_copy", "aten::_unsafe_index")
 LAYOUTS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2, torch.channels_last_3d: 3}
@@ -135,6 +136,7 @@ class Recording(TorchDispatchMode):
         if func is aten.lift_fresh.default:
             return args[0]
         args, kwargs = self.as_autocast(schema, args, kwargs)
+        self.note_tf32(schema)
         sources = list(tensors_in([args, kwargs]))
         device = self.device_of(func, sources)
         for tensor in sources:
@@ -149,6 +151,10 @@ class Recording(TorchDispatchMode):
         if written or fresh:
             self.add(func, values, results, fresh, written, device)
         return result
+
+    def note_tf32(self, schema: Any) -> None:
+        if schema.name in PRODUCTS and torch._C._get_cublas_allow_tf32():
+            self.note("the program lets PyTorch's matrix products use TF32; they are judged and timed in float32")
 
     def as_autocast(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments as torch.autocast casts them, if it is on."""

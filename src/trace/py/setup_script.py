@@ -9,6 +9,7 @@ import io
 import os
 import pathlib
 import posixpath
+import subprocess
 import sys
 import types
 from collections.abc import Iterable
@@ -70,10 +71,11 @@ def relative(path: Any) -> str:
 
 
 class Folder:
-    """The names of the files in the script's folder. Their contents are not shown: a file that is read is empty."""
+    """The files in the script's folder: their names, and the contents of `texts`. Other files are empty when read."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], texts: dict[str, str]) -> None:
         self.files = {posixpath.join(ROOT, name) for name in names}
+        self.texts = {posixpath.join(ROOT, name): text for name, text in texts.items()}
         self.folders = {ROOT}
         for file in self.files:
             while (file := posixpath.dirname(file)) not in self.folders:
@@ -104,7 +106,8 @@ class Folder:
 
         def open_file(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
             if not isinstance(file, int) and place(file) in self.files and "r" in mode:
-                return io.BytesIO() if "b" in mode else io.StringIO()
+                text = self.texts.get(place(file), "")
+                return io.BytesIO(text.encode()) if "b" in mode else io.StringIO(text)
             return real_open(file, mode, *args, **kwargs)
 
         def paths(pattern: str) -> Any:
@@ -132,6 +135,16 @@ def module(name: str, **values: Any) -> types.ModuleType:
     return made
 
 
+def compiler_version(command: Any, *_args: Any, **kwargs: Any) -> Any:
+    """subprocess.check_output, which scripts use to ask nvcc for its version."""
+    words = command.split() if isinstance(command, str) else [os.fspath(word) for word in command]
+    if posixpath.basename(words[0]) != "nvcc" or words[1:] not in (["-V"], ["--version"]):
+        raise unsupported("a setup.py that runs %s" % words[0][:80])
+    text = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release %s, V%s\n" % ((torch.version.cuda,) * 2)
+    is_text = any(kwargs.get(name) for name in ("text", "universal_newlines", "encoding"))
+    return text if is_text else text.encode()
+
+
 def extensions_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     """Runs the script. Returns its extensions with CUDA files."""
     calls: list[dict[str, Any]] = []
@@ -139,15 +152,18 @@ def extensions_of(request: dict[str, Any]) -> list[dict[str, Any]]:
                 "find_packages": lambda *_a, **_k: [], "find_namespace_packages": lambda *_a, **_k: []}
     command = module("setuptools.command.build_ext", build_ext=BuildExtension)
     for name in ("setuptools", "distutils", "distutils.core"):
-        module(name, **standins)
+        module(name, __version__="80.0", **standins)
     module("setuptools.command", build_ext=command)
+    module("wheel")
+    module("wheel.bdist_wheel", bdist_wheel=BuildExtension)
+    subprocess.check_output = compiler_version
     recording = Recording("setup.py")
     install(recording, types.SimpleNamespace(load_inline=None, load=None), request["device"])
     building = torch.utils.cpp_extension
     building.CUDAExtension, building.CppExtension, building.BuildExtension = CudaExtension, Extension, BuildExtension
     building.include_paths = building.library_paths = lambda *_args, **_kwargs: []
     building._get_cuda_arch_flags = lambda *_args, **_kwargs: []
-    Folder(request["names"]).install()
+    Folder(request["names"], request["texts"]).install()
     sys.argv[:] = ["setup.py", "build_ext"]
     script = {"__name__": "__main__", "__file__": posixpath.join(ROOT, "setup.py"), "__builtins__": builtins}
     exec(compile(request["source"], request["file"], "exec"), script)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from clocks import NOTE
 from refusal import Refusal
 from storages import CUDA, Storage
 
@@ -129,7 +130,7 @@ class Event:
 
     def elapsed_time(self, _other: Event) -> float:
         """A program that chooses by time takes what it measures last."""
-        self.recording.note("the program chooses by measured time; what it measured last was recorded as the fastest")
+        self.recording.note(NOTE)
         Event.measured += 1
         return 1.0 / Event.measured
 
