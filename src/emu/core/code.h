@@ -153,6 +153,7 @@ struct Code {
   bool flush = false;                 // start with an MXCSR that flushes subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
+  Handler guard = nullptr;              // of guards, in variants that replace it
 };
 
 inline constexpr unsigned kIeeeMode = 0x1f80;               // MXCSR: exceptions masked, nearest

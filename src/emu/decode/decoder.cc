@@ -10,6 +10,7 @@
 #include "emu/core/code.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
+#include "emu/core/kernel_text.h"
 #include "emu/core/op.h"
 #include "emu/core/race_stamp.h"
 #include "emu/core/source_line.h"
@@ -447,6 +448,11 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->stores.resize(code_->ops.size());
   kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);
+  kernel->text = std::make_unique<KernelText>();
+  kernel->text->aliased = std::move(aliased_);
+  kernel->text->values = std::move(values_);
+  kernel->text->has_calls = !inlined_.functions.empty();
+  kernel->text->function = std::move(function_);
 }
 
 }  // namespace cupel::emu
