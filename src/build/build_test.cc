@@ -394,13 +394,10 @@ TEST_F(SourcesTest, SingleFileKeepsItsKey) {
 
 TEST_F(BuildTest, NamesWhatTheFileDoesNotDefine) {
   const BuildFailure failure = MustFail(
-      "#include <torch/extension.h>\n"
-      "torch::Tensor other(torch::Tensor x);\n"
-      "torch::Tensor forward(torch::Tensor x) { return other(x); }\n"
-      "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"forward\", &forward); }\n");
+      Write("#include \"module.h\"\nvoid other(float*);\nvoid forward(float* x) { other(x); }\n"));
   EXPECT_EQ(failure.code, "compile_error");
   EXPECT_EQ(failure.message,
-            "other(at::Tensor) is declared and used, but the file does not define it; give the "
+            "other(float*) is declared and used, but the file does not define it; give the "
             "file that does with --sources");
 }
 
@@ -417,10 +414,9 @@ TEST_F(SourcesTest, NamesWhatNoFileDefines) {
 TEST_F(SourcesTest, SingleFileHasTheHeadersOfItsFolder) {
   WriteIn("common/scale.cuh", "constexpr float kScale = 2;\n");
   WriteIn("one.cu",
-          "#include <torch/extension.h>\n#include \"common/scale.cuh\"\n"
+          "#include \"module.h\"\n#include \"common/scale.cuh\"\n"
           "__global__ void k(float* x) { *x = kScale; }\n"
-          "void forward(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }\n"
-          "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"forward\", &forward); }\n");
+          "void forward(float* x) { k<<<1, 1>>>(x); }\n");
   ASSERT_TRUE(HasSeveralFiles(op() / "one.cu", {}));
   const Sources sources = MustOpen(op() / "one.cu");
   ASSERT_EQ(sources.files.size(), 2u);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/diagnostics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

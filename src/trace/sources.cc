@@ -82,6 +82,17 @@ std::vector<std::string> LibrariesOf(std::string_view text, const std::string& e
   return libraries;
 }
 
+/// The same for all files, in their order.
+std::vector<std::string> LibrariesOf(const build::Sources& sources, const std::string& extension) {
+  std::vector<std::string> libraries;
+  for (const build::SourceFile& file : sources.files) {
+    for (std::string& name : LibrariesOf(file.text, extension)) {
+      libraries.push_back(std::move(name));
+    }
+  }
+  return libraries;
+}
+
 /// A source that `load` names: a file, or a text that the program wrote.
 struct Named {
   std::string name;
@@ -204,11 +215,7 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   sources.files = AsFiles(named, folder);
   if (sources.files) {
     sources.files->name = sources.name;
-    for (const build::SourceFile& file : sources.files->files) {
-      for (std::string& name : LibrariesOf(file.text, sources.name)) {
-        sources.libraries.push_back(std::move(name));
-      }
-    }
+    sources.libraries = LibrariesOf(*sources.files, sources.name);
     sources.has_files = !files.empty();
     return Found(std::move(sources));
   }
@@ -216,11 +223,7 @@ Result<Found> SourcesOf(const Json& question, const fs::path& folder) {
   if (named.empty()) {
     if (!IsOneUnit(cpp, exports)) {
       sources.files = AsUnits(sources.name, cpp, cuda, exports);
-      for (const build::SourceFile& file : sources.files->files) {
-        for (std::string& name : LibrariesOf(file.text, sources.name)) {
-          sources.libraries.push_back(std::move(name));
-        }
-      }
+      sources.libraries = LibrariesOf(*sources.files, sources.name);
       return Found(std::move(sources));
     }
     text = kCudaHead + Lines(cuda) + Lines(cpp) + ModuleOf(exports);

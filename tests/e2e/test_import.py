@@ -383,10 +383,10 @@ def get_init_inputs():
         self.assertFalse((self.folder / "none").exists())
 
     def test_extracts_several_extensions_of_one_name(self):
-        second = ANSWER.replace("SCALE", "self.scale").replace("class ModelNew", """
-other = load_inline(name="op", cpp_sources="", cuda_sources=source + "// another", functions=["fused"])
-
-class ModelNew""")
+        second = ANSWER.replace("SCALE", "self.scale")
+        begin, end = second.index("op = load_inline("), second.index("class ModelNew")
+        another = second[begin:end].replace("op = ", "other = ", 1).replace("=source", "=source + '// another'")
+        second = second[:end] + another + second[end:]
         folder = self.folder / "code"
         done = self.cupel("extract", self.write("two.py", second), "--task", self.problem)
         self.assertEqual(done.status, 0, done)

@@ -187,7 +187,7 @@ ModelNew = problem.Model
                 thing.find(y).made = thing.find(x).made
                 thing.find(y).depends = False
         return y""", head=HEAD + "import gc\n")),
-    "nodes_removed": ("wrong_first_call", module(f"""
+    "nodes_removed": ("uninitialized_global", module(f"""
         y = {RIGHT}
         for thing in gc.get_objects():
             if type(thing).__name__ == "Recording":

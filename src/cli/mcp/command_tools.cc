@@ -134,6 +134,14 @@ McpTool BenchTool(const McpSetting& setting) {
   return tool;
 }
 
+/// The options of commands that compile, and record programs with a task's arguments.
+void AddBuilding(McpCommandLine& line, const Json& arguments) {
+  line.AddOption("--task", arguments, "task");
+  line.AddModel();
+  line.AddPython();
+  line.AddCompile();
+}
+
 McpTool BuildTool(const McpSetting& setting) {
   McpTool tool = Tool("build", "Compile a kernel",
                       "Compiles a kernel. Returns the compiler's messages by line, and registers, "
@@ -150,10 +158,7 @@ McpTool BuildTool(const McpSetting& setting) {
   tool.output = AnswerOf(std::move(answer), {"record", "record_file", "left_out"});
   tool.is_heavy = true;
   const auto fill = [](McpCommandLine& line, const Json& arguments) -> Status {
-    line.AddOption("--task", arguments, "task");
-    line.AddModel();
-    line.AddPython();
-    line.AddCompile();
+    AddBuilding(line, arguments);
     return line.AddKernel(arguments);
   };
   tool.run = Running(setting, "build", fill, {});
@@ -205,10 +210,7 @@ McpTool ExtractTool(const McpSetting& setting) {
   tool.output = AnswerOf(std::move(answer), {"record", "record_file", "left_out"});
   tool.is_heavy = true;
   const auto fill = [](McpCommandLine& line, const Json& arguments) -> Status {
-    line.AddOption("--task", arguments, "task");
-    line.AddModel();
-    line.AddPython();
-    line.AddCompile();
+    AddBuilding(line, arguments);
     Json program = arguments;
     program["language"] = "python";
     return line.AddKernel(program);

@@ -19,8 +19,8 @@ LOW = operators(
     "linalg_multi_dot scaled_dot_product_attention")
 FLOAT32 = operators(
     "__rpow__ rdiv acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm "
-    "native_layer_norm rms_norm _fused_rms_norm group_norm native_group_norm frobenius_norm nuclear_norm cosine_similarity poisson_nll_loss "
-    "cosine_embedding_loss nll_loss nll_loss_forward nll_loss2d nll_loss2d_forward hinge_embedding_loss kl_div l1_loss "
+    "native_layer_norm rms_norm _fused_rms_norm group_norm native_group_norm frobenius_norm nuclear_norm cosine_similarity "
+    "poisson_nll_loss cosine_embedding_loss nll_loss nll_loss_forward nll_loss2d nll_loss2d_forward hinge_embedding_loss kl_div l1_loss "
     "smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss multilabel_margin_loss_forward "
     "soft_margin_loss triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist _pdist_forward "
     "cdist _cdist_forward _euclidean_dist renorm logsumexp prod softmax _softmax log_softmax _log_softmax cumprod cumsum "
@@ -31,8 +31,6 @@ WIDEST = operators(
     "addcdiv addcmul atan2 bilinear cross linalg_cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d index_put "
     "tensordot scatter_add cat stack")
 BANNED = "aten::binary_cross_entropy"
-
-
 
 
 def eligible(value: Any) -> bool:
