@@ -81,7 +81,7 @@ engine::Run RunText(const std::string& text, engine::RunOptions options = {}) {
   EXPECT_TRUE(run.has_value()) << run.error().ToString();
   return run ? *run : engine::Run{};
 }
-engine::Run RunBody(const std::string& body, engine::RunOptions options = {}) {
+engine::Run RunRacing(const std::string& body, engine::RunOptions options = {}) {
   return RunText(kBegin + body + kEnd, std::move(options));
 }
 
@@ -173,29 +173,29 @@ class UsedReadTest : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(All, UsedReadTest, testing::ValuesIn(kUsedCases), NameOf);
 
 TEST_P(UnusedReadTest, IsAWarningInBothOrders) {
-  ExpectHarmless(RunBody(std::string(kRead) + kWrite + GetParam().text));
-  ExpectHarmless(RunBody(std::string(kWrite) + kRead + GetParam().text));
+  ExpectHarmless(RunRacing(std::string(kRead) + kWrite + GetParam().text));
+  ExpectHarmless(RunRacing(std::string(kWrite) + kRead + GetParam().text));
   for (uint64_t schedule = 1; schedule < 5; ++schedule) {
     engine::RunOptions options;
     options.schedule = options.seed = schedule;
-    ExpectHarmless(RunBody(std::string(kRead) + kWrite + GetParam().text, options));
+    ExpectHarmless(RunRacing(std::string(kRead) + kWrite + GetParam().text, options));
   }
 }
 
 TEST_P(UsedReadTest, IsAnErrorInBothOrders) {
-  ExpectError(RunBody(std::string(kRead) + kWrite + GetParam().text));
-  ExpectError(RunBody(std::string(kWrite) + kRead + GetParam().text));
+  ExpectError(RunRacing(std::string(kRead) + kWrite + GetParam().text));
+  ExpectError(RunRacing(std::string(kWrite) + kRead + GetParam().text));
   for (uint64_t schedule = 1; schedule < 5; ++schedule) {
     engine::RunOptions options;
     options.schedule = options.seed = schedule;
-    ExpectError(RunBody(std::string(kRead) + kWrite + GetParam().text, options));
+    ExpectError(RunRacing(std::string(kRead) + kWrite + GetParam().text, options));
   }
 }
 
 TEST(RaceTrial, GivesTheResultsOfTheRun) {
   engine::RunOptions options;
   options.counters = true;
-  const engine::Run run = RunBody(std::string(kRead) + kWrite, options);
+  const engine::Run run = RunRacing(std::string(kRead) + kWrite, options);
   ExpectHarmless(run);
   ASSERT_EQ(run.outputs.size(), 1u);
   std::vector<int32_t> values(64);
@@ -215,10 +215,10 @@ ld.global.u32 %r21, [%rd6];
 shl.b32 %r22, %r21, 1;
 setp.lt.u32 %p6, %r3, 32;
 )";
-  ExpectHarmless(RunBody(load + "@%p6 st.global.u32 [%rd6], %r22;\n"), "global_race");
+  ExpectHarmless(RunRacing(load + "@%p6 st.global.u32 [%rd6], %r22;\n"), "global_race");
   // The replica keeps the value.
   ExpectError(
-      RunBody(load + "@%p6 st.global.u32 [%rd6], %r22;\n@!%p6 st.shared.u32 [%r9], %r22;\n"),
+      RunRacing(load + "@%p6 st.global.u32 [%rd6], %r22;\n@!%p6 st.shared.u32 [%r9], %r22;\n"),
       "global_race");
 }
 
@@ -226,10 +226,10 @@ setp.lt.u32 %p6, %r3, 32;
 TEST(RaceTrial, DistinguishesReadsOfAPlace) {
   const std::string ordered =
       "ld.shared.u32 %r30, [%r8];\nst.global.u32 [%rd9], %r30;\nbar.sync 0;\n";
-  ExpectHarmless(RunBody(ordered + kRead + kWrite));
-  ExpectError(RunBody(ordered + kRead + kWrite + "st.global.u32 [%rd9], %r10;\n"));
+  ExpectHarmless(RunRacing(ordered + kRead + kWrite));
+  ExpectError(RunRacing(ordered + kRead + kWrite + "st.global.u32 [%rd9], %r10;\n"));
   // Both race, the first one is used.
-  ExpectError(RunBody("ld.shared.u32 %r30, [%r8];\nst.global.u32 [%rd9], %r30;\n" +
+  ExpectError(RunRacing("ld.shared.u32 %r30, [%r8];\nst.global.u32 [%rd9], %r30;\n" +
                       std::string(kRead) + kWrite));
 }
 
@@ -247,13 +247,13 @@ add.u32 %r31, %r31, 1;
 setp.lt.u32 %p4, %r31, )" +
            std::to_string(used) + ";\n@%p4 bar.sync 0;\n@%p4 bra LOOP;\n" + kWrite;
   };
-  ExpectHarmless(RunBody(pipeline(3)));
-  ExpectError(RunBody(pipeline(3) + "add.u32 %r32, %r32, %r10;\nst.global.u32 [%rd9], %r32;\n"));
+  ExpectHarmless(RunRacing(pipeline(3)));
+  ExpectError(RunRacing(pipeline(3) + "add.u32 %r32, %r32, %r10;\nst.global.u32 [%rd9], %r32;\n"));
 }
 
 TEST(RaceTrial, RacesOfWritesAreErrors) {
-  ExpectError(RunBody(std::string(kRead) + kWrite + "st.shared.u32 [%r8], 5;\n"));
-  ExpectError(RunBody("st.shared.u32 [%r8], 5;\n" + std::string(kWrite)));
+  ExpectError(RunRacing(std::string(kRead) + kWrite + "st.shared.u32 [%r8], 5;\n"));
+  ExpectError(RunRacing("st.shared.u32 [%r8], 5;\n" + std::string(kWrite)));
 }
 
 TEST(ValueFlow, KnowsWhatMemoryDecides) {

@@ -36,7 +36,7 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-const std::string kExp = R"(
+const std::string kLibraryExp = R"(
   mov.f32 %f6, 0f4B400001;
   fma.rm.f32 %f8, %f1, 0f437C0000, %f6;
   add.f32 %f9, %f8, 0fCB40007F;
@@ -50,14 +50,14 @@ const std::string kExp = R"(
 )";
 
 TEST(CancelledRounding, FindsExponentials) {
-  EXPECT_EQ(Found(kExp), "fma add shl");
-  EXPECT_EQ(Found(Replaced(kExp, "neg.f32 %f10, %f9;\n  fma.rn.f32 %f12, %f1, 0f3FB8AA3B, %f10;",
+  EXPECT_EQ(Found(kLibraryExp), "fma add shl");
+  EXPECT_EQ(Found(Replaced(kLibraryExp, "neg.f32 %f10, %f9;\n  fma.rn.f32 %f12, %f1, 0f3FB8AA3B, %f10;",
                            "sub.f32 %f12, %f1, %f9;")),
             "fma add shl");
-  EXPECT_EQ(Found(Replaced(kExp, "fma.rm.f32 %f8, %f1, 0f437C0000, %f6;",
+  EXPECT_EQ(Found(Replaced(kLibraryExp, "fma.rm.f32 %f8, %f1, 0f437C0000, %f6;",
                            "add.rm.f32 %f8, %f1, 0f4B400001;")),
             "add add shl");
-  EXPECT_EQ(Found(Replaced(kExp, "mul.f32 %f3, %f16, %f15;",
+  EXPECT_EQ(Found(Replaced(kLibraryExp, "mul.f32 %f3, %f16, %f15;",
                            "fma.rn.f32 %f3, %f15, %f16, %f1;\n  mul.f32 %f4, %f16, %f15;")),
             "fma add shl");
 }
@@ -82,16 +82,16 @@ TEST(CancelledRounding, IgnoresOtherUses) {
       {"ex2.approx.ftz.f32 %f16, %f12;", "ex2.approx.ftz.f32 %f16, %f12;\n  mov.f32 %f16, %f1;"},
   };
   for (const auto& change : changes) {
-    EXPECT_EQ(Found(Replaced(kExp, change.from, change.to)), "") << change.to;
+    EXPECT_EQ(Found(Replaced(kLibraryExp, change.from, change.to)), "") << change.to;
   }
 }
 
 TEST(CancelledRounding, KeepsTwoExponentialsApart) {
-  std::string second = kExp;
+  std::string second = kLibraryExp;
   for (size_t at = 0; (at = second.find("%f", at)) != std::string::npos;) second[at + 1] = 'g';
   for (size_t at = 0; (at = second.find("%r", at)) != std::string::npos;) second[at + 1] = 's';
-  EXPECT_EQ(Found(kExp + second), "fma add shl fma add shl");
-  EXPECT_EQ(Found(Replaced(kExp, "mul.f32 %f3, %f16, %f15;", "") +
+  EXPECT_EQ(Found(kLibraryExp + second), "fma add shl fma add shl");
+  EXPECT_EQ(Found(Replaced(kLibraryExp, "mul.f32 %f3, %f16, %f15;", "") +
                   Replaced(second, "mul.f32 %g3, %g16, %g15;",
                            "mul.f32 %f3, %f16, %g15;\n  mul.f32 %g3, %g16, %f15;")),
             "");

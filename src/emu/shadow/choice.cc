@@ -2,7 +2,8 @@
 // products with one, and minimum and maximum, which order floats of one sign like their bits. The
 // float's shadow is kept. In all other cases these are arithmetic on the bits, which resets. If
 // that only changes the exponent (the mathematical library's logarithms do so), the exact value is
-// scaled by the same power of two. SPDX-License-Identifier: Apache-2.0
+// scaled by the same power of two.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 
