@@ -28,6 +28,7 @@ records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::O
                                 const task::Output& wanted) {
   task::Output expected = wanted;
   expected.reference = expected.truth = clean.View();
+  expected.neighbours.clear();  // both runs round the same numbers
   std::vector<double> values;
   if (IsFloating(wanted.dtype)) {
     const task::Tensor view = clean.View();

@@ -58,6 +58,12 @@ std::string CaseProblem(const task::Output& want) {
   if (want.truth.dtype != (exact ? want.dtype : DType::kF64)) {
     return "the case's truth has the wrong dtype";
   }
+  for (const task::Tensor& neighbour : want.neighbours) {
+    if (!exact || neighbour.dtype != want.dtype || neighbour.shape != want.shape ||
+        UsableCount(neighbour) < 0) {
+      return "the case's neighbours have the wrong dtype or shape";
+    }
+  }
   if (!exact && !(std::isfinite(want.error_scale) && want.error_scale >= 0)) {
     return fmt::format("the case's error scale is {}", want.error_scale);
   }
@@ -173,7 +179,7 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
-  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
+  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit), want.neighbours);
   Totals totals = scan.Run(threads);
   if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
@@ -195,7 +201,7 @@ records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& 
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
-  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
+  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit), want.neighbours);
   Conclude(scan.Run(ThreadsFor(result.count)), want, result);
   return result;
 }
@@ -222,11 +228,16 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
     part.shape = {count};
     part.strides = {1};
     part.storage = std::span(got.bytes).subspan(from);
-    task::Tensor truth = want.truth;
-    truth.shape = part.shape;
-    truth.strides = part.strides;
-    truth.offset += range.begin;
-    const Scanner scan(part, truth, RuleFor(want.dtype, result.max_limit));
+    const auto of_range = [&](task::Tensor tensor) {
+      tensor.shape = part.shape;
+      tensor.strides = part.strides;
+      tensor.offset += range.begin;
+      return tensor;
+    };
+    std::vector<task::Tensor> neighbours;
+    for (const task::Tensor& tensor : want.neighbours) neighbours.push_back(of_range(tensor));
+    const Scanner scan(part, of_range(want.truth), RuleFor(want.dtype, result.max_limit),
+                       neighbours);
     Totals here = scan.Run(1);
     for (int64_t element : here.first_wrong) {
       if (result.first_wrong.size() >= kMostListed) break;

@@ -128,6 +128,39 @@ TEST(Compare, ComparesIntegersBeyondDoublePrecision) {
   EXPECT_EQ(c.wrong_count, 1);
 }
 
+TEST(Compare, AcceptsNeighboursAtTies) {
+  const std::vector<int8_t> truth = {5, 6, 7, 8}, below = {4, 6, 7, 8}, above = {5, 7, 7, 8};
+  std::vector<int8_t> got = {4, 7, 7, 8};
+  task::Output want;
+  want.dtype = DType::kI8;
+  want.shape = {4};
+  want.truth = TensorOf(truth, {4}, DType::kI8);
+  const auto judge = [&] { return Compare(TensorOf(got, {4}, DType::kI8), want); };
+  EXPECT_EQ(judge().wrong_count, 2);
+  want.neighbours = {TensorOf(below, {4}, DType::kI8), TensorOf(above, {4}, DType::kI8)};
+  EXPECT_TRUE(judge().ok);
+  EXPECT_EQ(judge().max_error, 0);
+  got = {6, 5, 7, 8};  // the other side of each tie
+  EXPECT_EQ(judge().wrong_count, 2);
+  got = {5, 6, 7, 9};
+  EXPECT_EQ(judge().wrong_count, 1);
+  // A sample of blocks.
+  engine::OutputTensor sampled;
+  sampled.dtype = DType::kI8;
+  sampled.shape = {4};
+  sampled.is_sampled = true;
+  sampled.written = {{1, 3}};
+  sampled.bytes = {std::byte{7}, std::byte{7}};
+  EXPECT_TRUE(CompareWritten(sampled, want).ok);
+  sampled.bytes[0] = std::byte{4};
+  EXPECT_EQ(CompareWritten(sampled, want).wrong_count, 1);
+  // Neighbours that do not fit.
+  want.neighbours[0].dtype = DType::kU8;
+  EXPECT_EQ(judge().code, "broken_case");
+  want.neighbours = {TensorOf(below, {2, 2}, DType::kI8)};
+  EXPECT_EQ(judge().code, "broken_case");
+}
+
 TEST(Compare, FloorAllowsFlushedDenormalsButNotFlushedHalves) {
   Fixture f({16});
   for (double& t : f.truth) t *= 1e-40;

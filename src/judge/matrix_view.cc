@@ -92,6 +92,9 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
       !Usable(output.truth, output, truth)) {
     return std::nullopt;
   }
+  for (const task::Tensor& neighbour : output.neighbours) {
+    if (!Usable(neighbour, output, output.dtype)) return std::nullopt;
+  }
   const int64_t all = output.truth.numel();
   if (all == 0) return std::nullopt;
   MatrixView view;
@@ -110,6 +113,9 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
   view.want_.shape = {view.rows_, view.columns_};
   Restrict(view.want_.reference, view.first_, view.want_.shape);
   Restrict(view.want_.truth, view.first_, view.want_.shape);
+  for (task::Tensor& neighbour : view.want_.neighbours) {
+    Restrict(neighbour, view.first_, view.want_.shape);
+  }
   return view;
 }
 
@@ -178,7 +184,7 @@ Bytes MatrixView::SameElementsOf(const task::Tensor& tensor) const {
 bool MatrixView::IsRight(const Bytes& answer) const {
   const task::Tensor tensor = TensorOf(answer);
   const Rule exact = RuleFor(want_.dtype, 0);
-  const Scanner scan(tensor, want_.truth, exact);
+  const Scanner scan(tensor, want_.truth, exact, want_.neighbours);
   if (exact.exact) return scan.Run(1).wrong == 0;
   const Reader reference(want_.reference);
   const double relative = 4 * UnitRoundoff(JudgedAs(want_.dtype));

@@ -33,6 +33,10 @@ Totals CombineRange(const std::vector<Totals>& parts, size_t begin, size_t end) 
   return Combine(CombineRange(parts, begin, middle), CombineRange(parts, middle, end));
 }
 
+const std::byte* FirstByte(const task::Tensor& tensor) {
+  return tensor.storage.data() + tensor.offset * SizeOf(tensor.dtype);
+}
+
 }  // namespace
 
 Totals Combine(Totals a, const Totals& b) {
@@ -55,19 +59,25 @@ Rule RuleFor(DType dtype, double limit) {
   return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding};
 }
 
-Scanner::Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule)
+Scanner::Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule,
+                 std::span<const task::Tensor> neighbours)
     : rule_(rule),
       count_(1),
       got_(got),
       truth_(truth),
-      got_bytes_(got.storage.data() + got.offset * SizeOf(got.dtype)),
-      truth_bytes_(truth.storage.data() + truth.offset * SizeOf(truth.dtype)),
+      got_bytes_(FirstByte(got)),
+      truth_bytes_(FirstByte(truth)),
       size_(SizeOf(got.dtype)) {
   for (int64_t extent : got.shape) count_ *= extent;
+  for (const task::Tensor& neighbour : neighbours) neighbours_.push_back(FirstByte(neighbour));
 }
 
 bool Scanner::IsWrong(int64_t i) const {
-  if (rule_.exact) return std::memcmp(got_bytes_ + i * size_, truth_bytes_ + i * size_, size_) != 0;
+  if (rule_.exact) {
+    return !HasBytes(i, truth_bytes_) &&
+           std::none_of(neighbours_.begin(), neighbours_.end(),
+                        [&](const std::byte* neighbour) { return HasBytes(i, neighbour); });
+  }
   const double g = got_(i), w = wanted(i);
   if (!std::isfinite(g) || !std::isfinite(w)) return !SameNonFinite(g, w);
   return !rule_.IsWithin(rule_.ErrorOf(g, w), w);
@@ -88,10 +98,12 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
       if (!std::isfinite(g)) ++totals.non_finite_wrong;
       continue;
     }
-    const double error = rule_.ErrorOf(g, w);
+    const bool exact_wrong = rule_.exact && IsWrong(i);
+    // A neighbour at a tie is no error.
+    const double error = rule_.exact && !exact_wrong ? 0 : rule_.ErrorOf(g, w);
     totals.sum_squares += error * error;
     ++totals.pairs;
-    const bool is_wrong = rule_.exact ? IsWrong(i) : !rule_.IsWithin(error, w);
+    const bool is_wrong = rule_.exact ? exact_wrong : !rule_.IsWithin(error, w);
     if (is_wrong) wrong(i);
     // An error beyond the limit that is still allowed does not count towards the largest error.
     if (is_wrong || error <= rule_.limit || rule_.exact) {

@@ -91,8 +91,10 @@ Totals Combine(Totals a, const Totals& b);
 class Scanner {
  public:
   /// Both must be contiguous and of equal count. `truth` is float64 or, for exact dtypes, has the
-  /// dtype of `got`.
-  Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule);
+  /// dtype of `got`. With `neighbours` (task::Output), which only exact dtypes have, an element of
+  /// one of them is right, too.
+  Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule,
+          std::span<const task::Tensor> neighbours = {});
 
   Totals Run(size_t threads) const;
   bool IsWrong(int64_t i) const;
@@ -103,12 +105,16 @@ class Scanner {
 
  private:
   Totals RunChunk(int64_t begin, int64_t end) const;
+  bool HasBytes(int64_t i, const std::byte* wanted) const {
+    return std::memcmp(got_bytes_ + i * size_, wanted + i * size_, static_cast<size_t>(size_)) == 0;
+  }
 
   Rule rule_;
   int64_t count_;
   Reader got_, truth_;
   const std::byte* got_bytes_;
   const std::byte* truth_bytes_;
+  std::vector<const std::byte*> neighbours_;
   int size_;
 };
 

@@ -50,15 +50,36 @@ bool Agree(double shadow, double truth, double limit) {
   return std::fabs(shadow - truth) <= limit;
 }
 
+/// The distance within which the shadow and the truth of an element agree.
+struct AgreementLimit {
+  double whole = 0;  // of the whole output
+
+  /// Rounding a constant moves the output by more than a share of its scale only if the task itself
+  /// is badly conditioned.
+  AgreementLimit(double scale, const task::Output& want)
+      : whole(std::fmax(kShadowShare * scale, want.conditioning)) {}
+  /// For an output with peaks (softmax, exponentials), the rounding of a constant moves each peak
+  /// by the same share of its value.
+  double At(double truth) const { return std::fmax(whole, kShadowShare * std::fabs(truth)); }
+};
+
+bool HasShadows(const engine::OutputTensor& got, const task::Output& want) {
+  return !want.is_none && !got.is_none && IsFloating(want.dtype) && want.truth.numel() != 0 &&
+         got.shadow.size() == static_cast<size_t>(want.truth.numel());
+}
+
+template <class T>
+void PutNumber(double number, std::vector<std::byte>& bytes, size_t at) {
+  const auto value = static_cast<T>(number);
+  std::memcpy(bytes.data() + at * sizeof(T), &value, sizeof(T));
+}
+
 }  // namespace
 
 ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Output& want) {
   ShadowComparison c;
   const int64_t count = want.truth.numel();
-  if (want.is_none || got.is_none || !IsFloating(want.dtype) || count == 0 ||
-      got.shadow.size() != static_cast<size_t>(count)) {
-    return c;
-  }
+  if (!HasShadows(got, want)) return c;
   c.judged = true;
   c.count = count;
   const Reader truth(want.truth);
@@ -66,12 +87,8 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const Reader value(view);
   c.causes = got.shadow_causes;
   c.scale = RmsOf(truth, count);
-  // Rounding a constant moves the output by more than this share of the scale only if the task
-  // itself is badly conditioned.
-  c.limit = std::fmax(kShadowShare * c.scale, want.conditioning);
-  // For an output with peaks (softmax, exponentials), the rounding of a constant moves each peak by
-  // the same share of its value.
-  const auto limit_at = [&](double t) { return std::fmax(c.limit, kShadowShare * std::fabs(t)); };
+  const AgreementLimit limit(c.scale, want);
+  c.limit = limit.whole;
   double own = 0;
   int64_t own_count = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -89,7 +106,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       c.own_max = std::fmax(c.own_max, rounding);
       if (std::isfinite(t)) c.largest = std::fmax(c.largest, std::fabs(shadow - t));
     }
-    const bool agrees = Agree(shadow, t, limit_at(t));
+    const bool agrees = Agree(shadow, t, limit.At(t));
     if (agrees && !reset) {
       ++c.equal;
     } else if (reset) {
@@ -113,6 +130,25 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const double usual = std::fmax(ulps, kReducedConditions * want.conditioning / scale);
   c.reduced_precision = !want.rounds_to_float8 && c.scale > 0 && c.own_rms > usual;
   return c;
+}
+
+std::vector<std::byte> BytesWithAgreeingShadows(const engine::OutputTensor& got,
+                                                const task::Output& want) {
+  std::vector<std::byte> bytes = got.bytes;
+  const bool is_single = want.dtype == DType::kF32;
+  if (!HasShadows(got, want) || got.dtype != want.dtype ||
+      (!is_single && want.dtype != DType::kF64) ||
+      bytes.size() != got.shadow.size() * static_cast<size_t>(SizeOf(got.dtype))) {
+    return bytes;
+  }
+  const Reader truth(want.truth);
+  const AgreementLimit limit(RmsOf(truth, want.truth.numel()), want);
+  for (size_t i = 0; i < got.shadow.size(); ++i) {
+    const double shadow = got.shadow[i], t = truth(static_cast<int64_t>(i));
+    if (!Agree(shadow, t, limit.At(t))) continue;
+    is_single ? PutNumber<float>(shadow, bytes, i) : PutNumber<double>(shadow, bytes, i);
+  }
+  return bytes;
 }
 
 std::string DisagreementText(const ShadowComparison& c) {

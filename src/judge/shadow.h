@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,6 +41,13 @@ struct ShadowComparison {
 
 /// `got` must come from a run with shadows. Integer outputs are not judged.
 ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Output& want);
+
+/// The output's bytes with float32 and float64 elements replaced by their shadows where these agree
+/// with the truth, also if an element was reset or is in doubt: what agrees is not judged by the
+/// value, whose rounding may be larger. Everything else keeps its value. `got` must have the
+/// output's shape and dtype.
+std::vector<std::byte> BytesWithAgreeingShadows(const engine::OutputTensor& got,
+                                                const task::Output& want);
 
 /// The message for a rejection.
 std::string DisagreementText(const ShadowComparison& comparison);

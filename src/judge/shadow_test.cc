@@ -92,6 +92,28 @@ TEST(Shadow, ResetOrDoubtIsNeitherEstablishedNorRejected) {
   EXPECT_EQ(c.equal, 996);
 }
 
+TEST(Shadow, AgreeingShadowsReplaceValues) {
+  ShadowFixture f;
+  f.Value(7, f.truth[7] + 1);  // the kernel's own rounding
+  f.got.shadow_state[7] = engine::kShadowReset;
+  f.Value(8, f.truth[8] + 1);  // the shadow is wrong, too
+  f.got.shadow[8] += 4 * 0x1p-20;
+  f.got.shadow_state[8] = engine::kShadowReset;
+  f.got.shadow[9] = NAN;
+  const std::vector<std::byte> bytes = BytesWithAgreeingShadows(f.got, f.Want());
+  const auto at = [&](size_t i) {
+    float value;
+    std::memcpy(&value, bytes.data() + 4 * i, 4);
+    return value;
+  };
+  EXPECT_EQ(at(7), static_cast<float>(f.truth[7]));
+  EXPECT_EQ(at(8), static_cast<float>(f.truth[8] + 1));
+  EXPECT_EQ(at(9), static_cast<float>(f.truth[9]));
+  // Without shadows, all values are kept.
+  f.got.shadow.clear();
+  EXPECT_EQ(BytesWithAgreeingShadows(f.got, f.Want()), f.got.bytes);
+}
+
 TEST(Shadow, RoundingToFloat8RejectsOnlyIfTheReferenceRoundsToo) {
   ShadowFixture f;
   f.got.shadow[7] += 1;

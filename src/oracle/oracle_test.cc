@@ -844,6 +844,127 @@ def get_inputs():
   }
 }
 
+// The largest number of each row is 2, and element 1 is half of it: 63.5 after scaling.
+constexpr char kScaledTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    x = torch.rand(16, 64) * 1.9
+    x[:, 0], x[:, 1] = 2, 1
+    return [x]
+)";
+
+TEST_F(OracleTest, BothNeighboursOfATieAreRightIfRoundingDecides) {
+  TorchOracle& oracle = Shared();
+  for (const char* code : {"torch.round(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)",
+                           "(x / (x.abs().amax(1, keepdim=True) / 127)).round_().char()",
+                           "(x / (x.abs().amax(1, keepdim=True) / 127) + 0.5).floor().int()",
+                           "(x * 127 / x.abs().amax(1, keepdim=True) + 0.5).to(torch.int64)"}) {
+    const CaseOutcome outcome =
+        One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kScaledTail));
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+    std::multiset<double> near_tie, others;
+    for (int64_t i = 0; i < y.truth.numel(); ++i) {
+      const double truth = task::ElementAsDouble(y.truth, i);
+      for (const task::Tensor& neighbour : y.neighbours) {
+        const double value = task::ElementAsDouble(neighbour, i);
+        if (i % 64 == 1) near_tie.insert(value);
+        EXPECT_LE(std::abs(value - truth), 1) << code;
+        if (i % 64 > 1) others.insert(std::abs(value - truth));
+      }
+      if (i % 64 == 1) near_tie.insert(truth);
+    }
+    EXPECT_GE(near_tie.count(63), 16) << code;
+    EXPECT_GE(near_tie.count(64), 16) << code;
+    EXPECT_EQ(near_tie.count(63) + near_tie.count(64), near_tie.size()) << code;
+    EXPECT_LE(others.count(1), 2) << code;  // by chance
+  }
+}
+
+TEST_F(OracleTest, ExactTiesHaveOneRightResult) {
+  TorchOracle& oracle = Shared();
+  for (const char* code :
+       {"torch.round(x * 0.5).to(torch.int8)", "(x * 0.5 + 0.5).floor().to(torch.int32)",
+        "(x * 0.25).to(torch.int32)", "torch.round(torch.round(x / 3)).to(torch.int64)"}) {
+    const std::string text = std::string("def forward_fn(x):\n    x = torch.round(x * 8)\n") +
+                             "    return " + code + kTail;
+    const CaseOutcome outcome = One(oracle, MakeTask(text));
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    EXPECT_TRUE(std::get<Case>(outcome).outputs.at(0).neighbours.empty()) << code;
+  }
+}
+
+// Boxes have the number of one of four images in column 0.
+constexpr char kBoxesTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, boxes, fn=forward_fn):
+        return fn(x, boxes)
+def get_inputs():
+    boxes = torch.stack([torch.randint(0, 4, (50,)).float(), torch.rand(50)], 1)
+    return [torch.randn(4, 16), boxes]
+)";
+
+TEST_F(OracleTest, NumbersThatTheReferenceConvertsToIntegersStayWhole) {
+  TorchOracle& oracle = Shared();
+  for (const char* code : {
+           "return x[boxes[:, 0].long()] * boxes[:, 1:]",
+           "return x[boxes[:, 0].clone().round().to(torch.int32)] * boxes[:, 1:]",
+           "return torch.stack([x[int(b[0])] * b[1] for b in boxes])",
+           "return torch.stack([x[int(b[0].item())] * b[1] for b in boxes])",
+       }) {
+    const Task task = MakeTask(std::string("def forward_fn(x, boxes):\n    ") + code + kBoxesTail);
+    const CaseOutcome outcome = One(oracle, task);
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    EXPECT_LT(std::get<Case>(outcome).outputs.at(0).error_scale, 1e-5) << code;
+    for (const Distribution kind : {Distribution::kNormal, Distribution::kNegative,
+                                    Distribution::kTiny, Distribution::kIntegers}) {
+      const auto found = Special(oracle, task, kind);
+      ASSERT_TRUE(found) << code;
+      const task::Tensor& boxes = *found->args[1].AsTensor();
+      std::set<double> images;
+      int64_t halves = 0;
+      for (int64_t i = 0; i < 50; ++i) {
+        images.insert(task::ElementAsDouble(boxes, 2 * i));
+        const double weight = task::ElementAsDouble(boxes, 2 * i + 1);
+        halves += weight > 0.01 && weight < 1 ? 1 : 0;
+      }
+      EXPECT_THAT(images, ElementsAre(0, 1, 2, 3)) << code;
+      EXPECT_LT(halves, 40) << code;  // the other column is replaced
+    }
+  }
+}
+
+TEST_F(OracleTest, ScaleKeepsWholeNumbersIfMovingThemChangesEverything) {
+  TorchOracle& oracle = Shared();
+  const Task task = MakeTask(
+      std::string("def forward_fn(x, boxes):\n"
+                  "    return (boxes[:, :1] == torch.arange(4)).float() @ x * boxes[:, 1:]") +
+      kBoxesTail);
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+  EXPECT_GT(y.error_scale, 0);
+  EXPECT_LT(y.error_scale, 1e-5);
+}
+
+TEST_F(OracleTest, TinyInputsAllowRoundingOfIntermediateResults) {
+  TorchOracle& oracle = Shared();
+  const auto scale = [&](const std::string& code) {
+    const auto found = Special(oracle, MakeTask("def forward_fn(x):\n    return " + code + kTail),
+                               Distribution::kTiny);
+    EXPECT_TRUE(found) << code;
+    return found ? found->outputs[0].error_scale : 0;
+  };
+  // exp(x) - 1 is about 1, and is rounded to multiples of 2^-24.
+  EXPECT_GT(scale("torch.expm1(x)"), 4e-9);
+  EXPECT_LT(scale("torch.expm1(x)"), 4e-8);
+  // A function that scales its results with its inputs has no such intermediate results.
+  EXPECT_LT(scale("x * 3"), 2e-9);
+  EXPECT_LT(scale("x * x"), 2e-12);
+}
+
 TEST_F(OracleTest, ExplainsWhyADistributionDoesNotApply) {
   TorchOracle& oracle = Shared();
   const auto why = [&](const char* name, const std::string& code, Distribution kind) {

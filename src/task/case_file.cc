@@ -87,6 +87,25 @@ Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::s
   return value;
 }
 
+Result<std::vector<Tensor>> ReadNeighbours(const Safetensors& file, const Json& entry,
+                                           const Output& output, const std::string& what) {
+  constexpr size_t kMost = 2;
+  TRY_ASSIGN(const Json* names, JsonArray(entry, "neighbours", what));
+  if (names->size() > kMost || (IsFloating(output.dtype) && !names->empty())) {
+    return NotACase(what, "neighbours are at most two, of integers");
+  }
+  std::vector<Tensor> found;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const Json named = {{"tensor", (*names)[i]}};
+    TRY_ASSIGN(Tensor tensor, FindTensor(file, named, "tensor", what));
+    if (tensor.dtype != output.dtype || tensor.shape != output.shape) {
+      return NotACase(what, "a neighbour has another dtype or shape than the output");
+    }
+    found.push_back(std::move(tensor));
+  }
+  return found;
+}
+
 Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std::string& what) {
   Output output;
   TRY_ASSIGN(output.name, JsonString(entry, "name", what));
@@ -99,6 +118,9 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.shape, JsonIntList(entry, "shape", what));
   TRY_ASSIGN(output.reference, FindTensor(file, entry, "reference", what));
   TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
+  if (entry.contains("neighbours")) {
+    TRY_ASSIGN(output.neighbours, ReadNeighbours(file, entry, output, what));
+  }
   TRY_ASSIGN(output.error_scale, JsonNumber(entry, "error_scale", what));
   TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
   if (entry.contains("rounds_to_float8")) {

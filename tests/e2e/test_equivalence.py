@@ -60,6 +60,26 @@ def get_inputs(rows=40, columns=256):
     return [torch.randn(rows, columns)]
 """
 
+# @FUNCTION@ of each element.
+ELEMENTWISE = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def forward_fn(x):
+    return @FUNCTION@
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=16, columns=256):
+    return [torch.randn(rows, columns)]
+"""
+
 # One block reduces one row into sums[0]; then @WRITE@ writes the results.
 KERNEL = r"""
 #include <cuda_fp16.h>
@@ -195,12 +215,50 @@ class Equivalence(CupelTest):
         dropped = norm(SCALED.replace(" + 1e-8f", ""))
         done = self.judge(NORM, dropped)
         self.assertEqual(done.codes, {"not_equivalent"}, done)
-        self.assertIn("epsilon", done.out)
+        self.assertIn("scaled by 2^-10", done.out)
         usual_only = ("--no-shadow", "--no-exact", "--distributions", "none")
         self.assertEqual(self.judge(NORM, dropped, *usual_only).status, 0)
         # Without shadows, the tolerance rejects it on tiny inputs.
         done = self.judge(NORM, dropped, "--no-shadow", "--distributions", "none")
         self.assertEqual(done.codes, {"wrong_result"}, done)
+
+    def elementwise(self, function, formula, *args):
+        write = "for (int i = t; i < columns; i += 256) y[blockIdx.x * columns + i] = " + formula + ";"
+        return self.judge(ELEMENTWISE.replace("@FUNCTION@", function), source(write), "--distributions", "none", *args)
+
+    def test_cancellation_in_accurate_functions_passes_on_tiny_inputs(self):
+        # Near zero these formulas lose all digits but a few, as the same kernels with fast math do.
+        elu = "row[i] > 0 ? row[i] : expf(row[i]) - 1"
+        for function, formula, *flags in [
+                ("F.elu(x)", elu),
+                ("F.elu(x)", elu, "--no-shadow"),
+                ("torch.tanh(x)", "(expf(2 * row[i]) - 1) / (expf(2 * row[i]) + 1)"),
+                ("torch.tanh(x)", "2 / (1 + expf(-2 * row[i])) - 1", "--no-shadow"),
+                ("torch.log1p(x.abs())", "logf(1 + fabsf(row[i]))"),
+                ("torch.expm1(x)", "(float)exp((double)row[i]) - 1.0f")]:
+            with self.subTest(formula, flags=flags):
+                done = self.elementwise(function, formula, "--flag=--no-fast-math", *flags)
+                self.assertEqual(done.status, 0, done)
+                if formula == elu and not flags:
+                    output = self.established(done)["outputs"][0]
+                    self.assertEqual((output["equal_inputs"], output["reset"], output["doubtful"]), (2, 0, 0))
+
+    def test_a_wrong_constant_shows_in_front_of_accurate_functions(self):
+        accurate = GELU.replace("__expf", "expf")
+        self.assertEqual(self.judge(LOOSE, source(accurate), "--flag=--no-fast-math").status, 0)
+        done = self.judge(LOOSE, source(accurate.replace("0.044715f", "0.0447f")), "--flag=--no-fast-math")
+        self.assertEqual(done.codes, {"not_equivalent"}, done)
+
+    def test_a_dropped_epsilon_shows_behind_accurate_functions(self):
+        # The epsilon of 1e-6 is 1e-6 of the usual results, but 0.1 % of the tiny ones.
+        task = "torch.expm1(x) + 1e-6"
+        for flags in (("--flag=--no-fast-math",), ("--flag=--no-fast-math", "--no-shadow")):
+            with self.subTest(flags=flags):
+                self.assertEqual(self.elementwise(task, "expf(row[i]) - 1 + 1e-6f", *flags).status, 0)
+                done = self.elementwise(task, "expf(row[i]) - 1", *flags)
+                self.assertEqual(done.status, 1, done)
+                self.assertIn("scaled by 2^-10", done.out)
+                self.assertNotIn("epsilon", done.out)
 
     def test_small_integers_are_summed_exactly(self):
         done = self.judge(SUM, source(ALONE, shape="{x.size(0)}"))

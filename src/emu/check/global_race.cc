@@ -9,6 +9,7 @@
 
 #include "emu/check/race_checks.h"
 #include "emu/check/race_report.h"
+#include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/check/shared_race.h"
 #include "emu/check/sync_notes.h"
@@ -231,10 +232,27 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, Glob
   return true;
 }
 
+/// Shows an access to a trial, before it is checked.
+void GlobalChecker::Show(const Lane& lane, uint64_t granule, RaceTrial& trial) const {
+  const uint64_t place = granule << granule_shift_;
+  if (lane.kind.reads() && !lane.kind.strong()) {
+    trial.OnRead(lane.warp, lane.op, lane.lane, place);
+  }
+  if (!lane.kind.store) return;
+  trial.OnWrite(place, lane.kind.strong(), [&](uint64_t block, uint32_t thread, uint32_t clock) {
+    const GlobalStamp stamp =
+        Serial(block) << kBlockShift | uint64_t{clock} << kClockShift | thread;
+    return IsOrdered(lane.warp, lane.lane, stamp, true);
+  });
+}
+
 bool GlobalChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                           uint32_t bytes, uint64_t base, const uint32_t* offsets) {
   const uint32_t clock = warp.block->checker->clocks().of(warp.index).now;
+  RaceTrial* trial = warp.worker->launch->request->trial;
+  const bool shows = trial != nullptr && trial->sees_all();
   if (clock > kMostGlobalClock) {
+    if (shows) trial->Fail();
     // The block has synchronised more often than stamps can count.
     for (uint32_t rest = kind.store ? active : 0; rest != 0; rest &= rest - 1) {
       MarkWritten(base + offsets[__builtin_ctz(rest)], bytes);
@@ -269,6 +287,7 @@ bool GlobalChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t ac
     const uint64_t last = (address + bytes - 1) >> granule_shift_;
     for (uint64_t granule = address >> granule_shift_; granule <= last; ++granule) {
       const uint64_t index = granule - origin;
+      if (shows) Show(access, granule, *trial);
       if (!CheckGranule(access, region->writes[index], region->reads[index], granule)) return false;
     }
   }

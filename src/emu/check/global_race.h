@@ -20,6 +20,8 @@
 
 namespace cupel::emu {
 
+class RaceTrial;
+
 /// The stamps of an allocation: two arrays. Only the touched pages of an array take memory.
 struct WatchedRegion {
   uint64_t begin = 0, end = 0;  // device addresses
@@ -67,6 +69,7 @@ class GlobalChecker : public WriteWatch {
 
  private:
   struct Lane;
+  void Show(const Lane& lane, uint64_t granule, RaceTrial& trial) const;
   bool Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const;
   bool CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
                     uint64_t granule);

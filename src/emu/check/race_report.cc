@@ -5,8 +5,10 @@
 
 #include <cstring>
 
+#include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/core/code.h"
+#include "emu/core/launch_request.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/op.h"
 #include "emu/core/race_stamp.h"
@@ -30,6 +32,26 @@ std::string Missing(const RaceReport& report, bool both_write) {
                      report.same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
 }
 
+/// True if one of the two accesses is a plain read, whose value may be unused. Reads that the
+/// stamps know are plain or by the asynchronous proxy.
+bool IsOfPlainRead(AccessKind kind, const RaceReport& report) {
+  if (report.in_cluster) return false;
+  if (report.other_wrote) return !kind.store && !kind.strong() && !kind.proxied;
+  return kind.store;
+}
+
+/// Asks the launch's trial about a race of a plain read. True if the race does not end the launch.
+bool IsTolerated(Warp& warp, const Op* op, uint32_t lane, AccessKind kind,
+                 const RaceReport& report) {
+  if (!IsOfPlainRead(kind, report)) return false;
+  RaceTrial* trial = warp.worker->launch->request->trial;
+  if (trial != nullptr) return trial->Note(warp, op, lane, !kind.store, report.place);
+  warp.worker->read_race = true;
+  return false;
+}
+
+constexpr const char* kUnused = " The value that was read is not used.";
+
 }  // namespace
 
 bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report) {
@@ -43,6 +65,11 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
         fmt::format("{}, which thread {}{} writes at line {}, and {}", suspicion.reads,
                     warp.index * kLanes + lane, report.other_block ? " of another block" : "",
                     LineOfId(warp, LineId(warp, op)), Missing(report, false));
+    if (IsTolerated(warp, op, lane, kind, report)) {
+      finding.message += kUnused;
+      RecordWarning(warp, suspicion.source, std::move(finding));
+      return true;
+    }
     RecordFault(warp, suspicion.source, std::move(finding));
     return false;
   }
@@ -61,6 +88,10 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
   if (report.harmless) {
     message += " It stores the value that is there already, so the result is the same.";
     Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);
+    return true;
+  }
+  if (IsTolerated(warp, op, lane, kind, report)) {
+    Warn(warp, op, report.code, message + kUnused, static_cast<int>(lane), report.where);
     return true;
   }
   Fault(warp, op, report.code, message, static_cast<int>(lane), report.where);

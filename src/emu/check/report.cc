@@ -37,6 +37,15 @@ plan::Dim3 ThreadIndex(const Warp& warp, int lane) {
 
 int FirstLane(uint32_t mask) { return mask == 0 ? 0 : __builtin_ctz(mask); }
 
+/// Counts another finding of the same kind. An error hides warnings.
+void Join(records::Finding finding, records::Finding* seen) {
+  const uint64_t count = seen->count + finding.count;
+  const bool is_worse =
+      finding.severity == records::Severity::kError && seen->severity != records::Severity::kError;
+  if (is_worse) *seen = std::move(finding);
+  seen->count = count;
+}
+
 void Record(Warp& warp, uint32_t source, records::Finding finding) {
   Worker& worker = *warp.worker;
   const uint64_t block = warp.block->number;
@@ -47,7 +56,7 @@ void Record(Warp& warp, uint32_t source, records::Finding finding) {
   }
   for (SeenFinding& seen : worker.findings) {
     if (seen.source == source && seen.finding.code == finding.code) {
-      ++seen.finding.count;
+      Join(std::move(finding), &seen.finding);
       return;
     }
   }
@@ -135,8 +144,12 @@ void SettleSuspicion(Warp& warp) {
   if (!suspicion.finding) return;
   records::Finding finding = std::move(*suspicion.finding);
   suspicion.finding.reset();
+  RecordWarning(warp, suspicion.source, std::move(finding));
+}
+
+void RecordWarning(Warp& warp, uint32_t source, records::Finding finding) {
   finding.severity = records::Severity::kWarning;
-  Record(warp, suspicion.source, std::move(finding));
+  Record(warp, source, std::move(finding));
 }
 
 void RecordFault(Warp& warp, uint32_t source, records::Finding finding) {

@@ -35,6 +35,8 @@ void Warn(Warp& warp, const Op* op, const char* code, const std::string& message
           std::string where = {});
 /// A finding about `lane` at `op`, without a message.
 records::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
+/// Records a warning.
+void RecordWarning(Warp& warp, uint32_t source, records::Finding finding);
 /// Records an error, which ends the launch.
 void RecordFault(Warp& warp, uint32_t source, records::Finding finding);
 /// Reports the worker's suspicion as a warning when the block has ended. It is only a warning: if

@@ -10,12 +10,16 @@
 
 #include "emu/check/race_checks.h"
 #include "emu/check/race_report.h"
+#include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/check/sync_notes.h"
 #include "emu/core/block_state.h"
 #include "emu/core/cluster.h"
+#include "emu/core/launch_request.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
+#include "emu/core/worker.h"
 
 namespace cupel::emu {
 
@@ -288,13 +292,30 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
   return true;
 }
 
+/// Shows an access to a trial, before it is checked.
+void SharedChecker::Show(const Lane& lane, uint32_t granule, RaceTrial& trial) const {
+  const uint64_t place = PlaceOf(lane.owner, granule << granule_shift_);
+  if (lane.kind.reads() && !lane.kind.strong()) {
+    trial.OnRead(lane.warp, lane.op, lane.lane, place);
+  }
+  if (!lane.kind.store) return;
+  trial.OnWrite(place, lane.kind.strong(), [&](uint64_t, uint32_t thread, uint32_t clock) {
+    return thread == lane.thread ||
+           clocks_.Before(thread / kLanes, clock, lane.warp.index, lane.lane);
+  });
+}
+
 bool SharedChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                           uint32_t bytes, const uint32_t* offsets) {
   if (NeedsRebase(warp.index)) Rebase();
   if (elsewhere_) elsewhere_->ordered.fill(0);
-  return ForEachGranule(
-      warp, op, kind, active, bytes, offsets, *warp.block,
-      [&](const Lane& lane, uint32_t granule) { return CheckGranule(lane, granule); });
+  RaceTrial* trial = warp.worker->launch->request->trial;
+  const bool shows = trial != nullptr && trial->sees_all();
+  return ForEachGranule(warp, op, kind, active, bytes, offsets, *warp.block,
+                        [&](const Lane& lane, uint32_t granule) {
+                          if (shows) Show(lane, granule, *trial);
+                          return CheckGranule(lane, granule);
+                        });
 }
 
 bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
@@ -303,8 +324,11 @@ bool SharedChecker::CheckUnchanged(Warp& warp, const Op* op, uint32_t active, ui
   if (elsewhere_) elsewhere_->ordered.fill(0);
   AccessKind kind;
   kind.proxied = true;
+  RaceTrial* trial = warp.worker->launch->request->trial;
+  const bool shows = trial != nullptr && trial->sees_all();
   return ForEachGranule(
       warp, op, kind, active, bytes, offsets, *warp.block, [&](const Lane& lane, uint32_t granule) {
+        if (shows) Show(lane, granule, *trial);
         Stamp write = writes_[granule];
         if (write == kElsewhere) {
           const GlobalStamp other = WriteElsewhere(lane, granule);

@@ -25,6 +25,7 @@
 namespace cupel::emu {
 
 struct RaceReport;
+class RaceTrial;
 
 /// The accesses to a block's shared memory for which the block's own stamps have no room. Stamps of
 /// blocks that are not of the present cluster are left over from earlier ones, and mean nothing.
@@ -104,6 +105,7 @@ class SharedChecker {
   template <class F>
   bool ForEachGranule(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                       const uint32_t* offsets, const BlockState& owner, F f) const;
+  void Show(const Lane& lane, uint32_t granule, RaceTrial& trial) const;
   bool CheckGranule(const Lane& lane, uint32_t granule);
   bool CheckPending(const Lane& lane, uint32_t granule) const;
   bool CheckProxied(const Lane& lane, uint32_t granule) const;

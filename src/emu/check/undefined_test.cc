@@ -11,7 +11,7 @@ namespace cupel::emu {
 namespace {
 
 /// y[0] = x for lanes below the parameter. Other lanes store a register without a value.
-std::string KernelText(const std::string& between) {
+std::string KernelAround(const std::string& between) {
   return R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -37,7 +37,7 @@ mov.u32 %r4, 9;
 @%p1 add.s32 %r4, %r3, 2;)";
 
 LaunchOutcome Launched(const char* between, int n) {
-  Interpreter emu(KernelText(between));
+  Interpreter emu(KernelAround(between));
   emu.options.full_checks = true;
   return emu.Launch("k", {1}, {32}, emu.Buffer(std::vector<int>(32)), n);
 }

@@ -19,6 +19,7 @@ class BlockShadow;
 class CallStacks;
 class SharedChecker;
 struct ClusterState;
+struct WarpFollow;
 struct Worker;
 
 struct BarrierState {
@@ -49,6 +50,7 @@ struct BlockState {
   std::vector<QuickRace> races;            // by warp; full checks only
   std::unique_ptr<AsyncState> async;       // null until first used
   std::unique_ptr<CallStacks> calls;       // null until first used
+  std::vector<WarpFollow> follows;         // by warp; RaceTrial::Pass::kFollow only
 
   BlockState();
   ~BlockState();

@@ -92,6 +92,7 @@ struct Statement {
   std::string mnemonic;
   ptx::Opcode op = ptx::Opcode::kUnknown;
   ptx::Type type = ptx::Type::kNone;  // if the mnemonic ends with one
+  bool cancels = false;               // decode/cancelled_rounding.h
 };
 
 /// How long one warp takes for a basic block: the chain of dependent instructions that takes
@@ -152,6 +153,7 @@ struct Code {
   bool flush = false;                 // start with an MXCSR that flushes subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
+  Handler guard = nullptr;              // of guards, in variants that replace it
 };
 
 inline constexpr unsigned kIeeeMode = 0x1f80;               // MXCSR: exceptions masked, nearest

@@ -19,7 +19,8 @@ inline constexpr uint64_t kParamWindow = 0x0000'7c00'0000'0000u;
 /// Addresses in shared memory have the rank + 1 of another block from this bit on (cluster.h).
 inline constexpr int kRankShift = 24;
 
-struct Code;  // decoded micro-ops (code.h)
+struct Code;        // decoded micro-ops (code.h)
+struct KernelText;  // what they were decoded from (kernel_text.h)
 
 /// The static properties of a kernel, and its code.
 struct Kernel {
@@ -46,7 +47,8 @@ struct Kernel {
   bool may_spin = false;          // may wait for other blocks: has volatile or atomic loads
   /// Not empty if the interpreter does not support the kernel: "wgmma.mma_async… at kernel.cu:31".
   std::string unsupported;
-  std::unique_ptr<Code> code;  // null when unsupported
+  std::unique_ptr<Code> code;        // null when unsupported
+  std::unique_ptr<KernelText> text;  // the same
 };
 
 }  // namespace cupel::emu

@@ -14,6 +14,7 @@
 
 namespace cupel::emu {
 
+class RaceTrial;
 class ShadowRun;
 
 struct LaunchRequest {
@@ -41,6 +42,8 @@ struct LaunchRequest {
   int64_t stall_check_interval = 0;
   /// The device's multiprocessors, and how many warps one of them holds.
   uint32_t processors = 1, processor_warps = 64;
+  /// If not null, races between reads and writes do not end the launch. One host thread runs it.
+  RaceTrial* trial = nullptr;
 };
 
 /// Device addresses [begin, end) that were written.
@@ -52,6 +55,8 @@ struct LaunchOutcome {
   /// A block that ran alone waits forever, perhaps for another block. Run the launch again with
   /// LaunchRequest::in_order to find out.
   bool wants_order = false;
+  /// A race between a read and a write ended the launch. A RaceTrial finds out if it matters.
+  bool read_race = false;
   bool completed = false;   // false: an error finding or `unsupported` ended the launch early
   std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
   std::vector<records::Finding> findings;

@@ -18,13 +18,14 @@
 
 namespace cupel::emu {
 
+struct FollowCode;
 struct ShadowCode;
 
 /// State that all blocks of a launch share.
 struct LaunchState {
   const LaunchRequest* request = nullptr;
   const Kernel* kernel = nullptr;
-  const Code* code = nullptr;  // the kernel's code, or its variant for shadow runs
+  const Code* code = nullptr;  // the kernel's code, or a variant of it
   const ShadowCode* shadow_code = nullptr;
   GlobalMemory* memory = nullptr;
   const engine::RunOptions* options = nullptr;
@@ -54,7 +55,8 @@ struct LaunchState {
   std::atomic<int64_t> executed{0};             // warp instructions that the workers reported
   int64_t launch_budget = 0, block_budget = 0;  // initial, for the launch and for each block
   std::atomic<bool> cancelled{false};
-  std::string unsupported;  // why the launch cannot continue, if in_order
+  std::string unsupported;                  // why the launch cannot continue, if in_order
+  const FollowCode* follow_code = nullptr;  // RaceTrial::Pass::kFollow only
 
   uint64_t clusters_to_run() const { return blocks_to_run / cluster.Count(); }
   /// The first block of the cluster that starts at position `turn`. `blocks_wait`: blocks may wait

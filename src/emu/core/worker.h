@@ -65,6 +65,7 @@ struct Worker {
   int64_t slice = kSlice;   // length of a warp's turn with the usual schedule
   bool yields = false;      // the block's turn should end
   Suspicion suspicion;
+  bool read_race = false;  // LaunchOutcome::read_race
 };
 
 }  // namespace cupel::emu

@@ -43,6 +43,10 @@ bool RunsAgain(const Warp& warp, const Op* op) {
   return parked.pc == op && parked.state == GroupState::kSync;
 }
 
+Handler GuardOf(const Code& code) {
+  return code.guard != nullptr ? code.guard : code.handlers->Find(Micro::kGuard)->full;
+}
+
 /// Runs a warp op by op and observes each op.
 class Observer {
  public:
@@ -50,7 +54,7 @@ class Observer {
       : warp_(warp),
         code_(warp.worker->launch->code->ops.data()),
         profile_(warp.counting ? warp.worker->profile.get() : nullptr),
-        guard_(warp.worker->launch->code->handlers->Find(Micro::kGuard)->full),
+        guard_(GuardOf(*warp.worker->launch->code)),
         tracks_(!warp.worker->launch->request->only.empty()) {}
 
   /// Counts one op and what it guards, and runs it. Inline, so that RunObserved keeps it in

@@ -10,9 +10,11 @@
 #include "emu/core/code.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/kernel.h"
+#include "emu/core/kernel_text.h"
 #include "emu/core/op.h"
 #include "emu/core/race_stamp.h"
 #include "emu/core/source_line.h"
+#include "emu/decode/cancelled_rounding.h"
 #include "emu/decode/chains.h"
 #include "emu/decode/shared_fusion.h"
 #include "emu/decode/wide_registers.h"
@@ -410,11 +412,13 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
     Fail(inlined_.error);
     return;
   }
+  const std::vector<bool> cancels = CancelledRoundings(function_);
   for (const Instr& instr : function_.body) {
     code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->statements.size())});
     const bool bare = instr.modifiers.empty();
-    code_->statements.push_back(
-        {instr.Mnemonic(), instr.op, bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back())});
+    code_->statements.push_back({instr.Mnemonic(), instr.op,
+                                 bare ? Type::kNone : ptx::TypeOf(instr.modifiers.back()),
+                                 cancels[code_->statements.size()]});
   }
   NumberLines();
   if (!inlined_.functions.empty() && HasWideRegisters(function_)) {
@@ -444,6 +448,11 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->stores.resize(code_->ops.size());
   kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);
+  kernel->text = std::make_unique<KernelText>();
+  kernel->text->aliased = std::move(aliased_);
+  kernel->text->values = std::move(values_);
+  kernel->text->has_calls = !inlined_.functions.empty();
+  kernel->text->function = std::move(function_);
 }
 
 }  // namespace cupel::emu

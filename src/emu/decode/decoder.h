@@ -243,6 +243,7 @@ class Decoder {
   std::vector<int> register_slot_;  // by register; -1: not used
   std::vector<int> origin_;         // by register: the instruction that writes it; -1: none
   std::vector<bool> aliased_;       // by instruction: it only creates an alias
+  std::vector<int> values_;         // register_slot_ before slots are shared
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;
   std::map<std::pair<uint32_t, std::pair<uint32_t, bool>>, int> parameters_;  // offset, bytes, sign

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "emu/core/kernel.h"
+#include "emu/core/kernel_text.h"
 #include "emu/core/op.h"
 #include "emu/decode/decoder.h"
 #include "emu/ops/handlers.h"

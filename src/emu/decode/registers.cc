@@ -228,6 +228,7 @@ void Decoder::AssignSlots() {
     if (register_slot_[reg] < 0) register_slot_[reg] = NewSlot(KindOf(static_cast<int>(reg)));
   }
   defined_slot_.assign(register_slot_.size(), -1);
+  values_ = register_slot_;
   ShareSlots();
   for (int& slot : defined_slot_) {
     if (slot == kNeeded) slot = NewSlot(SlotKind::kPredicate);

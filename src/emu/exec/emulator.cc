@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "emu/check/global_race.h"
+#include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/core/kernel.h"
 #include "emu/core/launch_request.h"
@@ -91,13 +92,28 @@ double EstimateNodeUs(const plan::Gemm& gemm, const device::Description& device)
   return EstimateGemmUs(2 * m * n * k * products, PeakOf(gemm, device), bytes * products, device);
 }
 
+/// How a plan is executed, if not as usual.
+struct Attempt {
+  bool in_order = false;       // LaunchRequest::in_order
+  RaceTrial* trial = nullptr;  // LaunchRequest::trial
+};
+/// What an execution suggests to do next.
+struct Advice {
+  bool wants_order = false;  // LaunchOutcome::wants_order
+  bool read_race = false;    // LaunchOutcome::read_race
+};
+
+/// The warp instructions of a pass of a race trial, and of one of its launches. With more, a race
+/// is an error.
+constexpr uint64_t kMostTrialWork = 20'000'000;
+
 /// One execution of one plan.
 class Execution {
  public:
   Execution(const KernelModules& modules, const build::Images& images,
             const device::Description& device, const plan::Plan& plan, const RunOptions& options,
             std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool,
-            ShadowRun* shadows, plan::OperatorRunner* operators, bool in_order)
+            ShadowRun* shadows, plan::OperatorRunner* operators, const Attempt& attempt)
       : modules_(modules),
         images_(images),
         device_(device),
@@ -109,12 +125,12 @@ class Execution {
         nodes_(memory, buffers, pool),
         operators_(operators),
         shadows_(shadows),
-        in_order_(in_order) {
+        in_order_(attempt.in_order),
+        trial_(attempt.trial) {
     if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
   }
 
-  /// True if the plan should run again with LaunchRequest::in_order.
-  bool wants_order() const { return wants_order_; }
+  const Advice& advice() const { return advice_; }
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status RunPlan(std::span<const std::span<const std::byte>> arguments, Run* run) {
@@ -131,6 +147,7 @@ class Execution {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }
       TRY(std::visit([&](const auto& work) { return Step(work, run); }, node.work));
+      if (trial_ != nullptr && (trial_->failed() || executed_ > kMostTrialWork)) return {};
       if (stopped_) return {};
       filled_.merge(BuffersOf(node));
     }
@@ -236,12 +253,16 @@ class Execution {
         .near_bytes = NearBytes(launch, limits),
         .in_order = in_order_,
         .processors = static_cast<uint32_t>(std::max(device_.sm_count, 1)),
-        .processor_warps = static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes};
+        .processor_warps = static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes,
+        .trial = trial_};
     TRY_ASSIGN(LaunchOutcome outcome, RunLaunch(request, memory_, options_, pool_));
-    wants_order_ |= outcome.wants_order;
+    advice_.wants_order |= outcome.wants_order;
+    advice_.read_race |= outcome.read_race;
     run->order_matters |= kernel->has_global_atomics || kernel->has_shared_atomics ||
                           kernel->may_spin || cluster.Count() > 1;
     run->warp_instructions += outcome.counters.warp_instructions;
+    executed_ += outcome.counters.warp_instructions /
+                 (only.empty() ? 1 : std::max<uint64_t>(1, launch.grid.Count() / only.size()));
     run->all_blocks += launch.grid.Count();
     run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();
     if (sample_) NoteWritten(launch, outcome.written);
@@ -401,7 +422,9 @@ class Execution {
   std::set<int> sampled_buffers_;
   std::vector<WrittenRange> written_;
   bool in_order_;
-  bool wants_order_ = false;
+  RaceTrial* trial_;
+  uint64_t executed_ = 0;  // warp instructions, about
+  Advice advice_;
   bool stopped_ = false;
 };
 
@@ -432,15 +455,21 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                               plan.device, device_.name),
                   "record and run the plan with the same GPU model");
     }
-    bool wants_order = false;
-    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, false, &wants_order));
-    if (wants_order) {
-      TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, true, &wants_order));
+    Attempt attempt;
+    Advice advice;
+    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, attempt, &advice));
+    if (advice.wants_order) {
+      attempt.in_order = true;
+      TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, attempt, &advice));
     }
     if (pool_.size() > 1 && HasRace(run)) {
       // Which race is found first depends on thread timing. With one thread it is always the same.
+      attempt.in_order = false;
       ThreadPool alone(1);
-      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, false, &wants_order));
+      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, attempt, &advice));
+    }
+    if (!run.completed && advice.read_race && run.unsupported.empty()) {
+      TRY(TryRaces(plan, arguments, options, attempt.in_order, &run));
     }
     if (run.completed) {
       variables_ = std::move(left_);
@@ -469,9 +498,41 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   }
 
  private:
+  /// A race between a read and a write has ended `run`. If the values of such reads are not used,
+  /// replaces it by a run in which these races are warnings.
+  Status TryRaces(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+                  const RunOptions& options, bool in_order, Run* run) {
+    ThreadPool alone(1);
+    RaceTrial trial;
+    const Attempt attempt{.in_order = in_order, .trial = &trial};
+    Advice advice;
+    RunOptions limited = options;
+    limited.max_warp_instructions = std::min(options.max_warp_instructions, kMostTrialWork);
+    trial.Begin(RaceTrial::Pass::kCollect);
+    TRY_ASSIGN(Run tolerant, ExecuteOn(alone, plan, arguments, limited, attempt, &advice));
+    if (trial.failed() || !tolerant.completed || advice.wants_order) return {};
+    const Variables left = left_;
+    const engine::KeptMemory memory_left = memory_left_;
+    limited.counters = limited.shadows = false;
+    for (const RaceTrial::Pass pass : {RaceTrial::Pass::kFind, RaceTrial::Pass::kFollow}) {
+      trial.Begin(pass);
+      TRY_ASSIGN(const Run again, ExecuteOn(alone, plan, arguments, limited, attempt, &advice));
+      if (trial.failed() || !again.completed || !SameResults(tolerant, again)) return {};
+      if (!SameValues(left, left_) || memory_left != memory_left_) return {};
+    }
+    *run = std::move(tolerant);
+    return {};
+  }
+  static bool SameResults(const Run& a, const Run& b) {
+    return std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
+                      [](const engine::OutputTensor& x, const engine::OutputTensor& y) {
+                        return x.is_none == y.is_none && x.bytes == y.bytes;
+                      });
+  }
+
   Result<Run> ExecuteOn(ThreadPool& pool, const plan::Plan& plan,
                         std::span<const std::span<const std::byte>> arguments,
-                        const RunOptions& options, bool in_order, bool* wants_order) {
+                        const RunOptions& options, const Attempt& attempt, Advice* advice) {
     Run run;
     memory_.Reset();
     if (options.full_checks) memory_.Watch(std::make_unique<GlobalChecker>(RaceGranuleShift()));
@@ -488,11 +549,11 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(modules_, images_, device_, plan, options, buffers, memory_, pool,
-                        shadows.get(), operators_.get(), in_order);
+                        shadows.get(), operators_.get(), attempt);
     const Variables before = ReadVariables();
     if (variables_.empty()) initial_ = before;
     TRY(execution.RunPlan(arguments, &run));
-    *wants_order = execution.wants_order();
+    *advice = execution.advice();
     if (run.completed) {
       left_ = ReadVariables();
       memory_left_ = ReadMemory(plan, buffers);
@@ -534,6 +595,10 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     std::vector<std::byte> bytes;
   };
   using Variables = std::vector<Variable>;
+  static bool SameValues(const Variables& a, const Variables& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Variable& x, const Variable& y) { return x.bytes == y.bytes; });
+  }
 
   /// Calls `visit(image, variable)` with the variables of all modules.
   template <typename Visit>

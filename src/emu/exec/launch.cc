@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "base/random.h"
+#include "emu/check/follow_code.h"
 #include "emu/check/global_race.h"
+#include "emu/check/race_trial.h"
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
 #include "emu/core/cluster.h"
@@ -341,7 +343,13 @@ void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome
     if (found == outcome->findings.end()) {
       outcome->findings.push_back(std::move(seen.finding));
     } else {
-      found->count += seen.finding.count;
+      const auto count = found->count + seen.finding.count;
+      // An error hides warnings.
+      if (seen.finding.severity == records::Severity::kError &&
+          found->severity != records::Severity::kError) {
+        *found = std::move(seen.finding);
+      }
+      found->count = count;
     }
   }
 }
@@ -403,6 +411,10 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
     launch->shadow_code = &request.shadows->CodeOf(*request.kernel);
     launch->code = launch->shadow_code->variant.get();
   }
+  if (request.trial != nullptr) {
+    launch->follow_code = request.trial->BeginLaunch(*request.kernel);
+    if (launch->follow_code != nullptr) launch->code = launch->follow_code->variant.get();
+  }
   launch->memory = &memory;
   launch->options = &options;
   launch->cluster = request.kernel->ClusterFor(request.cluster);
@@ -459,8 +471,9 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   }
   TRY(ProvideWorkspace(launch));
   const bool in_order = launch.in_order;
-  std::vector<Worker> workers(
-      in_order || launch.clusters_to_run() == 1 ? 1 : static_cast<size_t>(pool.size()));
+  std::vector<Worker> workers(in_order || launch.clusters_to_run() == 1 || request.trial != nullptr
+                                  ? 1
+                                  : static_cast<size_t>(pool.size()));
   std::vector<Status> statuses(workers.size());
   auto work = [&](int index) {
     if (static_cast<size_t>(index) >= workers.size()) return;
@@ -489,6 +502,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   for (Worker& worker : workers) {
     worker.tracker.AppendTo(&outcome.written);
     outcome.wants_order |= worker.waited;
+    outcome.read_race |= worker.read_race;
     if (!worker.unsupported.empty()) launch.unsupported = std::move(worker.unsupported);
   }
   JoinRanges(&outcome.written);

@@ -10,7 +10,9 @@
 
 #include "base/random.h"
 #include "base/round_up.h"
+#include "emu/check/follow_code.h"
 #include "emu/check/global_race.h"
+#include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/check/shared_race.h"
 #include "emu/core/block_state.h"
@@ -110,6 +112,9 @@ void PrepareRace(const LaunchState& launch, BlockState& block, Warp& warp) {
     race.floor = global->floor();
     race.reads_used = global->reads_used();
   }
+  if (const RaceTrial* trial = launch.request->trial; trial != nullptr && trial->sees_all()) {
+    race.shift = race.global_shift = 31;  // no access is that wide: the checkers see all
+  }
   warp.race = &race;
 }
 
@@ -148,6 +153,14 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     block.shadow = std::make_unique<BlockShadow>(
         *launch.shadow_code, launch.request->shadows->memory(), launch.warps_per_block,
         launch.shared_bytes, launch.local_bytes);
+  }
+  if (launch.follow_code != nullptr) {
+    block.follows.resize(launch.warps_per_block);
+    for (WarpFollow& follow : block.follows) {
+      follow.code = launch.follow_code;
+      follow.trial = launch.request->trial;
+      follow.lanes.resize(launch.follow_code->flow.values());
+    }
   }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
@@ -233,6 +246,10 @@ void StartBlock(BlockState& block, uint64_t number) {
   Poison(block.memory, RoundUp<size_t>(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   if (block.shadow) block.shadow->Start();
+  for (WarpFollow& follow : block.follows) follow.Clear();
+  if (RaceTrial* trial = launch.request->trial; trial != nullptr) {
+    trial->BeginBlock(!launch.in_order && launch.cluster.Count() == 1);
+  }
   if (const GlobalChecker* global = CheckerOf(*launch.memory); global != nullptr) {
     for (QuickRace& race : block.races) race.block = global->Serial(number);
   }

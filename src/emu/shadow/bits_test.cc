@@ -183,6 +183,95 @@ TEST(ShadowBitsTest, CuttingDigitsIsRounding) {
               kReset);
 }
 
+/// Expects the shadow to be f of the input within `relative`, and these flags.
+void ExpectNear(const std::string& body, double relative, uint32_t flags, double (*f)(double)) {
+  const Seen seen = RunShadows(body);
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads}) << body;
+  for (int i = 0; i < kThreads; ++i) {
+    const Shadow& shadow = seen.shadow[static_cast<size_t>(i)];
+    EXPECT_NEAR(shadow.exact, f(Input(i)), relative * std::fabs(f(Input(i)))) << body << i;
+    EXPECT_EQ(shadow.flags, flags) << body << i;
+  }
+}
+
+TEST(ShadowBitsTest, ChangingTheExponentScalesTheExactValue) {
+  for (const char* scale : {
+           "mov.b32 %r2, %f2; add.s32 %r3, %r2, 0x01000000; mov.b32 %f3, %r3;",
+           "mov.b32 %r2, %f2; mov.u32 %r4, 0x01000000; add.s32 %r3, %r4, %r2; mov.b32 %f3, %r3;",
+           "mov.b32 %r2, %f2; sub.s32 %r3, %r2, 0xff000000; mov.b32 %f3, %r3;",
+           "mov.b32 %r2, %f2; mov.u32 %r4, 2; shl.b32 %r4, %r4, 23; add.s32 %r3, %r2, %r4; "
+           "mov.b32 %f3, %r3;",
+       }) {
+    ExpectNear(kThird + scale + kOutSingle, 1e-15, kReset, [](double x) { return 4 * x / 3; });
+  }
+  // Digits, the sign, or a number that is not normal: then the value counts.
+  for (const char* other : {
+           "mov.b32 %r2, %f2; add.s32 %r3, %r2, 0x01000001; mov.b32 %f3, %r3;",
+           "mov.b32 %r2, %f2; add.s32 %r3, %r2, 0x80000000; mov.b32 %f3, %r3;",
+           "mov.b32 %r2, %f2; mov.u32 %r4, 0x7f000000; sub.s32 %r3, %r4, %r2; mov.b32 %f3, %r3;",
+       }) {
+    const Seen seen = RunShadows(kThird + other + kOutSingle);
+    for (size_t i = 0; i < size_t{kThreads}; ++i) {
+      EXPECT_EQ(seen.shadow[i].exact, static_cast<double>(seen.value[i])) << other;
+      EXPECT_EQ(seen.shadow[i].flags, kReset) << other;
+    }
+  }
+}
+
+// The code that nvcc makes of expf(%f2) without fast math: 2^%f14 * %f15.
+const std::string kExp = R"(
+    fma.rn.f32 %f4, %f2, 0f3BBB989D, 0f3F000000; cvt.sat.f32.f32 %f5, %f4;
+    mov.f32 %f6, 0f4B400001; mov.f32 %f7, 0f437C0000;
+    fma.rm.f32 %f8, %f5, %f7, %f6; add.f32 %f9, %f8, 0fCB40007F; neg.f32 %f10, %f9;
+    fma.rn.f32 %f12, %f2, 0f3FB8AA3B, %f10; fma.rn.f32 %f14, %f2, 0f32A57060, %f12;
+    mov.b32 %r2, %f8; shl.b32 %r3, %r2, 23; mov.b32 %f15, %r3; ex2.approx.ftz.f32 %f16, %f14;
+)";
+const std::string kTinyThird = kThird + "mul.f32 %f2, %f2, 0f3A800000;\n";
+
+TEST(ShadowBitsTest, AccurateExponentialIsExact) {
+  ExpectNear(kThird + kExp + "mul.f32 %f3, %f16, %f15;" + kOutSingle, 0x1p-35, 0,
+             [](double x) { return std::exp(x / 3); });
+  ExpectNear(kTinyThird + kExp + "fma.rn.f32 %f3, %f16, %f15, 0fBF800000;" + kOutSingle, 0x1p-24, 0,
+             [](double x) { return std::expm1(x / 3 * 0x1p-10); });
+  // Both factors are used twice.
+  ExpectNear(kThird + kExp +
+                 "mul.f32 %f3, %f16, %f15; fma.rn.f32 %f4, %f15, %f16, 0f3F800000; "
+                 "div.rn.f32 %f3, %f3, %f4;" +
+                 kOutSingle,
+             0x1p-35, 0, [](double x) { return 1 / (1 + std::exp(-x / 3)); });
+}
+
+TEST(ShadowBitsTest, ResetsIfTheRoundedExponentMatters) {
+  for (const char* use : {
+           "mul.f32 %f3, %f16, %f15; add.f32 %f3, %f3, %f9;",
+           "mul.f32 %f3, %f16, %f15; mul.f32 %f3, %f3, %f15;",
+           "mul.f32 %f3, %f16, %f16; mul.f32 %f3, %f3, %f15;",
+           "fma.rn.f32 %f3, %f16, %f15, %f15;",
+           "mov.f32 %f3, %f15;",
+           "mov.f32 %f3, %f9;",
+           "cvt.rn.f32.s32 %f4, %r2; fma.rn.f32 %f3, %f16, %f15, %f4;",
+       }) {
+    ExpectFlags(kThird + kExp + use + kOutSingle, kReset);
+  }
+}
+
+TEST(ShadowBitsTest, ExactValuesPassThroughTheLibrarysLogarithm) {
+  // The code that nvcc makes of logf(1 + %f2) without fast math.
+  ExpectNear(kTinyThird + R"(
+    add.f32 %f1, %f2, 0f3F800000;
+    mov.b32 %r2, %f1; add.s32 %r3, %r2, -1059760811; and.b32 %r4, %r3, -8388608;
+    sub.s32 %r5, %r2, %r4; mov.b32 %f8, %r5; cvt.rn.f32.s32 %f9, %r4;
+    fma.rn.f32 %f11, %f9, 0f34000000, 0f00000000; add.f32 %f12, %f8, 0fBF800000;
+    fma.rn.f32 %f15, 0fBE055027, %f12, 0f3E1039F6; fma.rn.f32 %f17, %f15, %f12, 0fBDF8CDCC;
+    fma.rn.f32 %f19, %f17, %f12, 0f3E0F2955; fma.rn.f32 %f3, %f19, %f12, 0fBE2AD8B9;
+    fma.rn.f32 %f3, %f3, %f12, 0f3E4CED0B; fma.rn.f32 %f3, %f3, %f12, 0fBE7FFF22;
+    fma.rn.f32 %f3, %f3, %f12, 0f3EAAAA78; fma.rn.f32 %f3, %f3, %f12, 0fBF000000;
+    mul.f32 %f4, %f12, %f3; fma.rn.f32 %f4, %f4, %f12, %f12;
+    fma.rn.f32 %f3, %f11, 0f3F317218, %f4;)" +
+                 kOutSingle,
+             0x1p-20, kReset, [](double x) { return std::log1p(x / 3 * 0x1p-10); });
+}
+
 TEST(ShadowBitsTest, FollowsOperationsOnSignBits) {
   ExpectExact(
       kThird + "mov.b32 %r2, %f2; xor.b32 %r2, %r2, 0x80000000; mov.b32 %f3, %r2;" + kOutSingle,

@@ -1,8 +1,11 @@
 // Integer instructions whose result is, bit for bit, one of their operands: sums with zero,
 // products with one, and minimum and maximum, which order floats of one sign like their bits. The
-// float's shadow is kept. In all other cases these are arithmetic on the bits.
+// float's shadow is kept. In all other cases these are arithmetic on the bits, which resets. If
+// that only changes the exponent (the mathematical library's logarithms do so), the exact value is
+// scaled by the same power of two.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
@@ -45,6 +48,27 @@ int Chosen(const ChoiceOperand (&x)[2], const Side& side, bool wide) {
   return -1;
 }
 
+/// If a sum or difference adds to the exponent of a float32, and changes neither sign nor digits:
+/// the float multiplied by that power of two, without flags. Otherwise an empty cell.
+Cell Scaled(const ChoiceOperand (&x)[2], const Side& side) {
+  if (side.detail != '+' && side.detail != '-') return {};
+  constexpr int kDigits = 23;
+  constexpr uint32_t kDigitMask = (1u << kDigits) - 1;
+  const auto exponent = [](uint32_t bits) { return static_cast<int>((bits >> kDigits) & 0xffu); };
+  const auto is_normal = [](int e) { return e > 0 && e < 0xff; };
+  for (int s = 0; s < (side.detail == '+' ? 2 : 1); ++s) {
+    if (KindOf(x[s].cells[0].state) != ShadowKind::kSingle) continue;
+    const auto bits = static_cast<uint32_t>(x[s].bits),
+               other = static_cast<uint32_t>(x[1 - s].bits);
+    const uint32_t result = side.detail == '+' ? bits + other : bits - other;
+    const int from = exponent(bits), to = exponent(result);
+    const bool same_sign = ((bits ^ result) >> 31) == 0;
+    if ((other & kDigitMask) != 0 || !same_sign || !is_normal(from) || !is_normal(to)) continue;
+    return {std::ldexp(x[s].cells[0].exact, to - from), 0, StateOf(ShadowKind::kSingle)};
+  }
+  return {};
+}
+
 }  // namespace
 
 void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
@@ -78,7 +102,9 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     if (chosen < 0 && HoldsFloat(x)) flags |= kReset;
     bool none = true;
     for (int g = 0; g < granules; ++g) {
-      const Cell cell = chosen < 0 ? Cell{} : x[chosen].cells[g];
+      const Cell cell = chosen >= 0       ? x[chosen].cells[g]
+                        : g == 0 && !wide ? Scaled(x, side)
+                                          : Cell{};
       result.exact[g][i] = cell.exact;
       result.state[g][i] = cell.state == 0 ? 0 : cell.state | flags;
       none &= cell.state == 0;

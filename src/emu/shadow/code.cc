@@ -24,6 +24,7 @@ class Classifier {
   void Classify(const Op& op, const Entry& entry, Side& side) const {
     const Form& form = entry.form;
     side.dst = entry.dst;
+    side.cancels = code_.statements[code_.sources[op.source].statement].cancels;
     while (side.sources < 4 && entry.src[side.sources] != SlotKind::kNone) {
       side.src[side.sources] = entry.src[side.sources];
       ++side.sources;

@@ -174,7 +174,8 @@ void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   if (step == 2) {
     for (uint32_t& none : result.state[3]) none = 0;
   }
-  const uint32_t state = StateOf(KindFor(side.format), side.magic ? kReset | kTakeValue : 0);
+  const uint32_t magic = !side.magic ? 0 : side.cancels ? kTakeValue : kReset | kTakeValue;
+  const uint32_t state = StateOf(KindFor(side.format), magic);
   for (int at = 0; at < granules; at += step) {
     Operands x;
     for (uint32_t& flags : x.flags) flags = 0;

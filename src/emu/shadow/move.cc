@@ -174,7 +174,7 @@ void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     for (int s = 0; s < sources; ++s) {
       ReadCells(ws, warp, op->src[s], side.src[s] == SlotKind::kDouble, i, cells[s]);
       for (const Cell& cell : cells[s]) {
-        if (cell.state != 0) flags |= (cell.state & kFlags) | kReset;
+        if (cell.state != 0) flags |= (cell.state & kFlags) | (side.cancels ? 0 : kReset);
       }
     }
     From map[4];

@@ -92,6 +92,7 @@ struct Side {
   bool saturates = false;  // to [0, 1]
   bool relu = false;
   bool magic = false;      // adds a constant so large that it rounds to an integer
+  bool cancels = false;    // that integer does not change the kernel's results
   bool is_signed = false;  // integer sources
   uint8_t bytes = 0;       // of integer sources
   char detail = 0;         // selects the variant of comparisons and moves

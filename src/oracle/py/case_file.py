@@ -87,7 +87,7 @@ class CaseFile:
                 "shape": list(t.shape), "strides": strides, "offset": offset}
 
     def output(self, i: int, name: str, reference: torch.Tensor | None, truth: torch.Tensor | None, scale: float,
-               conditioning: float, rounds_to_float8: bool) -> Json:
+               conditioning: float, rounds_to_float8: bool, neighbours: Sequence[torch.Tensor | None]) -> Json:
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
@@ -101,9 +101,19 @@ class CaseFile:
         for what, tensor in (("reference", reference), ("truth", truth)):
             keys[what] = "output.%d.%s" % (i, what)
             self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
+        if exact:
+            keys["neighbours"] = [self.neighbour(i, k, t, truth) for k, t in enumerate(neighbours)
+                                  if t is not None and not torch.equal(t.to(truth.device), truth)]
         return {"name": name, "none": False, "dtype": dtype_name(reference.dtype),
                 "shape": list(reference.shape), "error_scale": scale,
                 "conditioning": conditioning, "rounds_to_float8": rounds_to_float8, **keys}
+
+    def neighbour(self, i: int, k: int, tensor: torch.Tensor, truth: torch.Tensor) -> str:
+        if tensor.shape != truth.shape:
+            raise TaskError("the shape of output %d depends on how ties are rounded" % i)
+        key = "output.%d.neighbour.%d" % (i, k)
+        self.add(key, tensor.detach().to(truth.dtype).cpu().reshape(-1), tensor.shape)
+        return key
 
     def write(self, folders: list[str], name: str, description: Json) -> tuple[str, int, str]:
         """Returns (path, bytes, digest). Widest types come first, so that all data is aligned without
@@ -187,8 +197,11 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     conditions = scales[len(reference):]
-    outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8) for i, (n, r, t, s, c) in
-               enumerate(zip(draw.names, reference, truth, scales, conditions))]
+    around = [[]] * len(reference)
+    if any(r is not None and not r.is_floating_point() for r in reference):
+        around = list(zip(*(draw.neighbours() or ()))) or around
+    outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a) for i, (n, r, t, s, c, a) in
+               enumerate(zip(draw.names, reference, truth, scales, conditions, around))]
     description = {"version": 1, "task": task.name, "direction": task.direction,
                    "seed": str(request["seed"]), "torch": torch.__version__,
                    "returns_tuple": draw.is_tuple, "args": args, "outputs": outputs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 
 import cuda_on_cpu
@@ -32,6 +33,7 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
     scaled = time.time()
     draw, truth = steady_draw(task, request["seed"], init, inputs)
     reference = draw.reference()
+    task.carried.setdefault(json.dumps([init, inputs], sort_keys=True), draw.trace.carried)
     if len(scales) != 2 * len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")

@@ -10,15 +10,16 @@ import torch
 
 import float64_place
 import memory_limit
+from carried_integers import Carried
 from case_file import write_case
 from distribution_checks import Inapplicable, check_applicable
-from distributions import LAYOUTS, WAYS, Spread
+from distributions import LAYOUTS, TINY, WAYS, Spread
 from error_scale import PEAK_SHARE, float32_share, least_error, own_share, squares
 from loaded_task import Task
 from oracle_types import Json, Report
 from task_code import seed_from
 from task_error import describe
-from tensor_values import Noise, is_float, leaves, roundoff
+from tensor_values import Noise, Outputs, is_float, leaves, roundoff
 
 SCALE_DRAWS = 4  # draws pooled for E
 LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of more is a good sample
@@ -30,6 +31,10 @@ STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result
 # sum 16384 equal numbers serially.
 ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
              "heavy": 64, "constant": 256, "zeros": 256}
+# Rounding of intermediate results that are larger than the result: exp(x) - 1 near zero. In units of float32's
+# roundoff, as a share of the result for the task's own numbers.
+INTERMEDIATE = 1 / 8
+SAME = 2.0 ** -20  # relative difference of results that only a factor distinguishes
 LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
 
 
@@ -39,14 +44,48 @@ def rounding(kind: str, dtype: torch.dtype) -> float:
     return max(least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
 
 
+def carried_in(task: Task, init: Json, inputs: Json) -> Carried:
+    """Which numbers the reference converts to integers, from a draw of the task's own numbers."""
+    key = json.dumps([init, inputs], sort_keys=True)
+    if key not in task.carried:
+        try:
+            draw = task.draw(seed_from("carried integers|" + key), init, inputs)
+            draw.reference()
+        except Exception as error:
+            if memory_limit.is_exceeded(error):
+                raise
+            raise Inapplicable("the reference fails: " + describe(error, task.path)[:300]) from error
+        task.carried[key] = draw.trace.carried
+    return task.carried[key]
+
+
+def intermediate_errors(tiny: Outputs, usual: Outputs) -> list[float]:
+    """For each output of inputs scaled down: the error that rounding may cause in intermediate results as large as
+    for the task's own inputs. 0 if the function only scales its result, since its intermediate results then are
+    small, too."""
+    found = []
+    for t, u in zip(tiny, usual):
+        (small, count, _), (large, _, _) = ((0.0, 0, 0.0),) * 2 if t is None else (squares(t), squares(u))
+        if not (small > 0 and large > 0 and t.is_floating_point()):
+            found.append(0.0)
+            continue
+        power = round(math.log(small / large, TINY) / 2)
+        scaled = squares(t, u * TINY ** power)[0] <= SAME ** 2 * small
+        found.append(0.0 if scaled else INTERMEDIATE * roundoff(torch.float32) * math.sqrt(large / count))
+    return found
+
+
 class Answer:
     """One draw of the distribution with both results, and the truth of perturbed inputs."""
 
     def __init__(self, task: Task, init: Json, inputs: Json, kind: str, seed: int) -> None:
         self.kind, refusals = kind, []
+        self.intermediate = []  # for each output, if the inputs are scaled down: see intermediate_errors
+        carried = carried_in(task, init, inputs)
         for values, keeps_unsigned in WAYS.get(kind, [(kind, False)]):
             try:
-                self.compute(task, init, inputs, Spread(kind, values, keeps_unsigned), seed)
+                self.compute(task, init, inputs, Spread(kind, values, keeps_unsigned, carried),
+                             seed)
                 return
             except Inapplicable as refusal:
                 refusals.append(refusal)
@@ -66,6 +105,8 @@ class Answer:
         self.reference, self.truth = self.draw.reference(), self.draw.truth()
         check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
         self.perturbed = self.draw.truth(Noise(seed))
+        if self.kind == "tiny":
+            self.intermediate = intermediate_errors(self.truth, task.draw(seed, init, inputs).truth())
         if spread.values == "far_below" and self.is_steep():
             raise Inapplicable("rounding of the inputs changes the result too much")
 
@@ -87,7 +128,7 @@ class Answer:
         """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
         rounding), and the largest error of all three. None for outputs that must be exact."""
         found, share = [], float32_share(self.draw)
-        for r, t, p in zip(self.reference, self.truth, self.perturbed):
+        for i, (r, t, p) in enumerate(zip(self.reference, self.truth, self.perturbed)):
             if r is None or not r.is_floating_point():
                 found.append(None)
                 continue
@@ -96,7 +137,8 @@ class Answer:
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
             part = own_share(self.draw, own, sums[0][2], size, r.numel())
             peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
-            found.append((part * own, share * perturbed, relative * size, peak))
+            rounded = max(relative * size, self.intermediate[i] if self.intermediate else 0.0)
+            found.append((part * own, share * perturbed, rounded, peak))
         return found
 
 

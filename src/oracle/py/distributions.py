@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import float8
+from carried_integers import Carried
 
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
@@ -137,13 +138,16 @@ def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
 class Spread:
     """Replaces the tensors of one draw, using PyTorch's seeded generator."""
 
-    def __init__(self, kind: str, values: str, keeps_unsigned: bool) -> None:
-        self.kind, self.values, self.keeps_unsigned = kind, values, keeps_unsigned
+    def __init__(self, kind: str, values: str, keeps_unsigned: bool, carried: Carried) -> None:
+        """`carried`: which of the task's own numbers the reference converts to integers. They stay."""
+        self.kind, self.values, self.keeps_unsigned, self.carried = kind, values, keeps_unsigned, carried
         self.replaced = self.kept = 0  # tensors
+        self.seen = 0  # tensors so far
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
+        position, self.seen = self.seen, self.seen + 1
         if not value.is_floating_point():
             made = all_the_same(self.kind, value)
             self.replaced += made is not None
@@ -158,7 +162,8 @@ class Spread:
             if self.kind in PLANTED and (self.replaced or value.numel() < 2):
                 return value  # only one tensor gets them: with more, the result shows nothing else
             own = value.double()  # old PyTorch lacks many operations in half precision
-            if holds_labels(own):
+            integers = self.carried.whole_numbers(position, own)
+            if holds_labels(own) or (integers is not None and bool(integers.all())):
                 return value
             if self.keeps_unsigned and bool((own >= 0).all()):
                 self.kept += 1
@@ -170,4 +175,6 @@ class Spread:
                 made = flat.reshape(own.shape)
             else:
                 made = with_structure_of(own, VALUES[self.values](own, value.dtype))
+            if integers is not None:
+                made = torch.where(integers, own, made.double())
             return float8.like(value, made)

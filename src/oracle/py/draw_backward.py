@@ -171,12 +171,12 @@ class BackwardDraw(Draw):
     def reference(self) -> Outputs:
         if not self.outputs:
             inputs = tree_map(cloned, self.inputs)
-            with cuda_on_cpu.OnCpu(), self.trace.record():
+            with cuda_on_cpu.OnCpu(), self.trace.record(inputs):
                 self.outputs = self.gradients(inputs, self.grads)
         return self.outputs
 
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         inputs = self.doubles(self.inputs, noise, place)
-        grads = self.doubles(self.grads, noise, place)
+        grads = self.doubles(self.grads, noise, place, are_given=False)
         with place.reference(), in_float64(), self.trace.repeat():
             return self.gradients(inputs, grads)

@@ -2,6 +2,7 @@
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,9 +10,10 @@ import torch
 
 import dtype_trace
 import float64_place
+import rounding_ties
 from float64_place import Cpu
 from oracle_types import Json
-from tensor_values import Change, Noise, Outputs, leaves, to_double, tree_map
+from tensor_values import Change, Noise, Outputs, is_float, leaves, to_double, tree_map
 
 
 class Captured(BaseException):
@@ -34,6 +36,7 @@ class Draw:
     names: Sequence[str] = ()  # of the outputs
     outputs: Outputs = ()  # if they are already known after the draw
     is_tuple = False
+    keeps_whole_numbers = False  # whether changes of the inputs leave out all whole numbers
 
     def __init__(self) -> None:
         self.copies = {}  # of the call's tensors where the truth is computed, by id()
@@ -51,16 +54,50 @@ class Draw:
         with place.work():
             return self.truth_at(place, noise)
 
+    def neighbours(self) -> tuple[Outputs, Outputs] | None:
+        """The truth if all numbers that the reference rounds to integers, and that lie within rounding of a
+        tie, were below it, and if all were above it. None if there is no such number."""
+        if not any(call.rounding is not None for call in self.trace.calls):
+            return None
+        try:
+            self.trace.near_ties, self.trace.direction = False, -1
+            below = self.truth()
+            if not self.trace.near_ties:
+                return None
+            self.trace.direction = 1
+            return below, self.truth()
+        finally:
+            self.trace.direction = 0
+
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         raise NotImplementedError
 
-    def doubles(self, values: Any, noise: Noise | Change | None, place: Cpu) -> Any:
-        """Float64 copies of the values. Copies on a GPU are kept for the next truth, because the transfer
-        takes longer than most computations."""
+    def doubles(self, values: Any, noise: Noise | Change | None, place: Cpu, are_given: bool = True) -> Any:
+        """Float64 copies of the values, changed by `noise`. If the reference gets these values (`are_given`),
+        numbers that must stay whole are not changed. Copies on a GPU are kept for the next truth, because the
+        transfer takes longer than most computations."""
+        positions = itertools.count()
+
         def double(value: Any) -> Any:
-            if place is float64_place.CPU or not isinstance(value, torch.Tensor):
-                return to_double(value, noise)
-            if id(value) not in self.copies:
-                self.copies[id(value)] = place.put(value.detach())
-            return to_double(self.copies[id(value)], noise, place)
+            if not isinstance(value, torch.Tensor):
+                return value
+            position, source = next(positions), value
+            if place is not float64_place.CPU:
+                if id(value) not in self.copies:
+                    self.copies[id(value)] = place.put(value.detach())
+                source = self.copies[id(value)]
+            result = to_double(source, noise, place)
+            kept = self.kept_numbers(position, value) if are_given and noise is not None else None
+            if kept is None:
+                return result
+            return torch.where(place.put(kept), to_double(source, None, place), result)
         return tree_map(double, values)
+
+    def kept_numbers(self, position: int, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Which elements of the tensor at a position among those that the reference gets must stay whole
+        numbers. None: none."""
+        if not is_float(tensor):
+            return None
+        if not self.keeps_whole_numbers:
+            return self.trace.carried.whole_numbers(position, tensor)
+        return rounding_ties.is_whole(tensor.detach().double())

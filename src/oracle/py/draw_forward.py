@@ -36,7 +36,7 @@ class ForwardDraw(Draw):
                 calls.append((args, None))
                 raise Captured()
             copies = tree_map(cloned, args)
-            with no_random_numbers(), self.trace.record():
+            with no_random_numbers(), self.trace.record(copies):
                 result = self.function(*copies)
             calls.append((args, result))
             return result

@@ -78,7 +78,7 @@ class ProblemDraw(Draw):
         if not answer:
             return
         model, copies = copy.deepcopy(self.model), tree_map(cloned, self.inputs)
-        with torch.no_grad(), no_random_numbers(), self.trace.record():
+        with torch.no_grad(), no_random_numbers(), self.trace.record(copies):
             result = model(*copies)
         self.outputs, self.is_tuple = output_list(result)
         self.names = ["output %d" % i if self.is_tuple else "output"

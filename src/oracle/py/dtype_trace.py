@@ -1,17 +1,21 @@
 # The types of a reference's tensors, call by call. In the float64 run (float64_truth.py) every tensor is float64,
 # so `x.dtype`, torch.finfo(x.dtype) and `y.to(x.dtype)` would mean something else there. PyTorch's own run
 # records the types, and the float64 run repeats them: `x.dtype` gives the type that PyTorch's own run had,
-# and what was rounded to float8 keeps all its digits but saturates as float8 does.
+# and what was rounded to float8 keeps all its digits but saturates as float8 does. It also records what is
+# rounded to integers (rounding_ties.py), and which of the call's numbers are converted to integers
+# (carried_integers.py).
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 import float8
+import rounding_ties
+from carried_integers import Carried
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
@@ -32,13 +36,13 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
 
 class Call:
     """One call of PyTorch. `answer`: the type that it returned, if it returned one. `rounded`: the float8
-    types of its results, if it rounded to them, else empty."""
-    __slots__ = ("function", "answer", "rounded")
+    types of its results, if it rounded to them, else empty. `rounding`: if it rounded to integers."""
+    __slots__ = ("function", "answer", "rounded", "rounding")
 
     def __init__(self, function: Callable[..., Any], given: list[torch.dtype], result: Any,
-                 made: list[torch.dtype]) -> None:
+                 made: list[torch.dtype], rounding: rounding_ties.Rounding | None = None) -> None:
         """`given`, `made`: types of the floating-point tensors that it got and of its results."""
-        self.function = function
+        self.function, self.rounding = function, rounding
         self.answer = result if isinstance(result, torch.dtype) else None
         small = [t if float8.is_float8(t) and any(g != t for g in given or (None,)) else None for t in made]
         self.rounded = tuple(small) if any(small) else ()
@@ -49,37 +53,48 @@ class Trace:
 
     def __init__(self) -> None:
         self.calls = []
+        self.carried = Carried()
+        self.direction = 0  # where float64 runs move numbers that lie within rounding of a tie; 0: nowhere
+        self.near_ties = False  # whether such a run has found one
 
     @property
     def rounds_to_float8(self) -> bool:
         return any(call.rounded for call in self.calls)
 
-    def record(self) -> Record:
-        """The context of PyTorch's own run."""
+    def record(self, given: Any = ()) -> Record:
+        """The context of PyTorch's own run, which gets the tensors in `given`."""
         self.calls = []
-        return Record(self.calls)
+        self.carried.watch(tensors(given))
+        return Record(self)
 
     def repeat(self) -> Repeat:
         """The context of a float64 run of the same code."""
-        return Repeat(self.calls)
+        return Repeat(self)
 
 
 class Record(TorchFunctionMode):
-    def __init__(self, calls: list[Call]) -> None:
+    def __init__(self, trace: Trace) -> None:
         super().__init__()
-        self.calls = calls
+        self.calls, self.carried = trace.calls, trace.carried
+
+    def __exit__(self, *error: Any) -> None:
+        self.carried.stop()
+        super().__exit__(*error)
 
     def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         given = [t.dtype for t in tensors((args, kwargs)) if t.is_floating_point()]
+        rounding = rounding_ties.before_call(function, args, kwargs)
         result = function(*args, **kwargs)
+        rounding = rounding or rounding_ties.after_call(function, args, result)
+        self.carried.note(function, args, result)
         made = [t.dtype for t in results(result, args)]
         for dtype in made:
             if dtype.is_floating_point and dtype.itemsize == 1 and not float8.is_float8(dtype):
                 raise NotImplementedError("unsupported: the reference computes with %s, which cupel does not "
                                           "support" % str(dtype).replace("torch.", ""))
-        self.calls.append(Call(function, given, result, made))
+        self.calls.append(Call(function, given, result, made, rounding))
         return result
 
 
@@ -87,9 +102,9 @@ class Repeat(TorchFunctionMode):
     """If the code makes other calls than in PyTorch's own run, because a value or a device decides, the
     remaining calls are not changed. Raises NotImplementedError then, if types matter to one of them."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, trace: Trace) -> None:
         super().__init__()
-        self.calls, self.done = calls, 0
+        self.trace, self.calls, self.done = trace, trace.calls, 0
 
     def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
@@ -101,6 +116,8 @@ class Repeat(TorchFunctionMode):
         self.done += 1
         if call.answer is not None:
             return call.answer
+        if call.rounding is not None and self.trace.direction != 0:
+            args = self.leaning(call, args)
         result = function(*args, **kwargs)
         if not call.rounded:
             return result
@@ -112,6 +129,17 @@ class Repeat(TorchFunctionMode):
                 with torch.no_grad():
                     tensor.copy_(float8.held(tensor.detach(), dtype))
         return result
+
+    def leaning(self, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        moved = call.rounding.leaning(args[0], self.trace.direction)
+        if moved is None:
+            return args
+        self.trace.near_ties = True
+        if not rounding_ties.name_of(call.function).endswith("_"):
+            return (moved,) + args[1:]
+        with torch.no_grad():
+            args[0].copy_(moved)  # the call changes its operand
+        return args
 
     def give_up(self) -> None:
         rest, self.calls = self.calls[self.done:], ()

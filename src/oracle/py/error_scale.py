@@ -20,6 +20,7 @@ SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
+ABSURD, MUCH_LESS = 2.0 ** -6, 2.0 ** 8  # a change of the output by inputs moved by 2^-22, and a usual one
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
 
 
@@ -77,6 +78,29 @@ def least_error(dtype: torch.dtype) -> float:
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
+def perturbed_truth(draw: Draw, truth: Outputs, seed: int) -> Outputs:
+    """The truth of inputs moved by Noise. If that changes an output entirely, an operation may have made
+    integers of numbers of the inputs, unseen by the trace (RoI operators). If the output hardly changes when
+    whole numbers stay, they are such integers."""
+    perturbed = draw.truth(Noise(seed))
+    if not changes_by(ABSURD, perturbed, truth):
+        return perturbed
+    try:
+        draw.keeps_whole_numbers = True
+        kept = draw.truth(Noise(seed))
+    finally:
+        draw.keeps_whole_numbers = False
+    return perturbed if changes_by(ABSURD / MUCH_LESS, kept, truth) else kept
+
+
+def changes_by(share: float, moved: Outputs, truth: Outputs) -> bool:
+    """True if the RMS change of an output is larger than this share of its RMS."""
+    for m, t in zip(moved, truth):
+        if t is not None and t.is_floating_point() and squares(m, t)[0] > share ** 2 * squares(t)[0]:
+            return True
+    return False
+
+
 def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[list[float], int]:
     """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials.
     E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
@@ -89,7 +113,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[
     while i < draws:
         seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
         draw, truth = steady_draw(task, seed, init, inputs)
-        reference, perturbed = draw.reference(), draw.truth(Noise(seed))
+        reference, perturbed = draw.reference(), perturbed_truth(draw, truth, seed)
         sums = sums or [[0.0] * 9 for _ in reference]
         for s, r, t, p in zip(sums, reference, truth, perturbed):
             if r is None or not r.is_floating_point():

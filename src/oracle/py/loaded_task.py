@@ -27,6 +27,7 @@ class Task:
         self.warnings, self.checked = [], False
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
+        self.carried = {}  # by setting: Carried.masks
         self.spread: Callable[[Any], Any] = unchanged
         self.module = load_module(self.path)
         self.model_class = self.need("Model", "class Model(nn.Module)")
