@@ -281,6 +281,11 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, build::Sou
     const auto name = root.lexically_normal().lexically_relative(sources.root).string();
     return build::IsOneOf(sources.folders, name);
   });
+  if (build::IsLaunchDescription(sources)) {
+    Candidate program{kernel, PythonProgram{build::HashOf(sources)}, std::move(options)};
+    program.sources = std::make_shared<const build::Sources>(std::move(sources));
+    return program;
+  }
   TRY_ASSIGN(build::SourcesOutcome outcome, build::Build(sources, options));
   Candidate candidate{kernel, {}, std::move(options)};
   candidate.sources = std::make_shared<const build::Sources>(std::move(sources));

@@ -6,6 +6,7 @@
 
 #include "os/files.h"
 #include "record/recorder.h"
+#include "trace/launch_description.h"
 
 namespace cupel::assay {
 namespace {
@@ -40,6 +41,7 @@ Result<std::unique_ptr<trace::Tracer>> OpenTracer(const Candidate& program,
   // Without it, parameters are found by their names.
   options.reference =
       os::ReadFile(task.code[static_cast<int>(question.direction)], kMaxReference).value_or("");
+  if (program.sources != nullptr) options.text = trace::ProgramOf(*program.sources);
   return trace::Tracer::Start(program.path, std::move(options));
 }
 

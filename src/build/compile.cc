@@ -272,12 +272,16 @@ void Join(const Compiled& part, Compiled& into) {
   }
 }
 
-/// Compiles one unit: both halves in parallel, then the step that needs both.
-Result<Compiled> RunSteps(const Sequence& sequence, const Steps& steps, std::string& ptxas) {
+/// Compiles one unit: both halves in parallel, then the step that needs both. If the host's half
+/// fails, it says all that the candidate's author needs to know, and the rest is given up: device
+/// code may take minutes.
+Result<Compiled> RunSteps(const Sequence& sequence, const Steps& steps, std::string& ptxas,
+                          std::stop_source& give_up) {
   Compiled host, device;
   auto device_half =
       std::async(std::launch::async, [&] { return sequence.Run(steps.device, 1, device, &ptxas); });
   const Status host_status = sequence.Run(steps.host, steps.host.size(), host);
+  if (!host_status || !host.trouble.empty()) give_up.request_stop();
   const Status device_status = device_half.get();
   TRY(host_status);
   TRY(device_status);
@@ -331,7 +335,11 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
                    std::stop_source& give_up, Part& part) {
   Runner runner(job, end);
   const Sequence sequence(job, runner, give_up);
-  if (!unit.is_cuda) return sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled);
+  if (!unit.is_cuda) {
+    TRY(sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled));
+    if (!part.compiled.trouble.empty()) give_up.request_stop();
+    return {};
+  }
   Command dryrun = Nvcc(job, unit, "-shared");
   dryrun.insert(dryrun.begin() + 1, "--dryrun");
   const auto listing = runner.Run(dryrun, false, give_up.get_token());
@@ -349,7 +357,7 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
     runner.Set(steps->environment);
     part.link = steps->link.front();
     part.environment = steps->environment;
-    TRY_ASSIGN(part.compiled, RunSteps(sequence, *steps, part.ptxas));
+    TRY_ASSIGN(part.compiled, RunSteps(sequence, *steps, part.ptxas, give_up));
     return {};
   }
   // An nvcc with an unknown listing does all steps itself, in sequence.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "build/build.h"
@@ -82,6 +83,7 @@ Result<Sources> Checked(Sources sources) {
     }
     has_cuda |= file.is_compiled && IsCudaName(file.name);
   }
+  if (IsLaunchDescription(sources)) has_cuda = true;  // PTX, which needs no compiler
   for (const std::string& folder : sources.folders) {
     if (folder != ".") TRY(CheckName(folder));
   }
@@ -117,6 +119,12 @@ std::vector<std::pair<std::string, bool>> IncludesOf(std::string_view text) {
 bool IsBelow(const fs::path& path, const fs::path& folder) {
   const fs::path relative = path.lexically_relative(folder);
   return !relative.empty() && *relative.begin() != "..";
+}
+
+fs::path Normal(const fs::path& path) {
+  std::error_code error;
+  const fs::path normal = fs::absolute(path, error).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
 }
 
 /// Reads the files of a candidate from the disk.
@@ -208,6 +216,25 @@ class Reader {
   size_t bytes_ = 0;
 };
 
+bool IsDescriptionName(const fs::path& name) { return name.extension() == ".json"; }
+
+/// A launch description, and the PTX files that it names.
+Result<Sources> OpenDescription(const fs::path& kernel) {
+  const std::string what = kernel.filename().string();
+  Reader reader(what, Normal(kernel).parent_path(), true);
+  TRY(reader.Add(what, false, false));
+  TRY_ASSIGN(const std::string text, os::ReadFile(kernel, kMaxSourceBytes));
+  TRY_ASSIGN(const Json json, ParseJson(text, what));
+  std::vector<std::string> names;
+  if (json.is_object() && json.contains("ptx") && json["ptx"].is_array()) {
+    TRY_ASSIGN(names, JsonStringList(json, "ptx", what));
+  } else {
+    TRY_ASSIGN(names.emplace_back(), JsonString(json, "ptx", what));
+  }
+  for (const std::string& name : names) TRY(reader.Add(name, false, false));
+  return reader.Take();
+}
+
 /// True if a .cu file includes a header of its own folder or of one below.
 bool IncludesOwnHeaders(const fs::path& kernel) {
   if (!IsCudaName(kernel.filename().string())) return false;
@@ -228,12 +255,6 @@ fs::path CommonFolder(const std::vector<fs::path>& paths) {
     while (!IsBelow(path, common)) common = common.parent_path();
   }
   return common;
-}
-
-fs::path Normal(const fs::path& path) {
-  std::error_code error;
-  const fs::path normal = fs::absolute(path, error).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
 }
 
 /// The folder to which the names of a record's files are relative. `kernel`: the candidate as the
@@ -275,8 +296,14 @@ bool IsCudaName(std::string_view name) { return ExtensionOf(name) == ".cu"; }
 bool IsCppName(std::string_view name) { return IsOneOf(kCppExtensions, ExtensionOf(name)); }
 
 bool HasSeveralFiles(const fs::path& kernel, std::span<const fs::path> more) {
-  return !more.empty() || kernel.extension() == kBundleSuffix || os::IsFolder(kernel) ||
-         IncludesOwnHeaders(kernel);
+  return !more.empty() || kernel.extension() == kBundleSuffix || IsDescriptionName(kernel) ||
+         os::IsFolder(kernel) || IncludesOwnHeaders(kernel);
+}
+
+bool IsLaunchDescription(const Sources& sources) {
+  return !sources.files.empty() && IsDescriptionName(sources.files.front().name) &&
+         std::none_of(sources.files.begin(), sources.files.end(),
+                      [](const SourceFile& file) { return file.is_compiled; });
 }
 
 Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> more,
@@ -285,6 +312,7 @@ Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> mo
     TRY_ASSIGN(const std::string text, os::ReadFile(kernel, kMaxSourceBytes));
     return Unbundle(text);
   }
+  if (IsDescriptionName(kernel) && more.empty()) return OpenDescription(kernel);
   const bool is_folder = os::IsFolder(kernel);
   if (is_folder && !more.empty()) {
     return Fail(ErrorCode::kInvalidArgument,

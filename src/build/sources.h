@@ -33,6 +33,10 @@ struct Sources {
 /// The suffix of a file that contains all files of a candidate (Bundle).
 inline constexpr char kBundleSuffix[] = ".cupel-sources";
 
+/// True for PTX with a launch description (docs/formats/launch.md): the description is the first
+/// file, and its name ends in ".json". No file is compiled.
+bool IsLaunchDescription(const Sources& sources);
+
 /// The script that describes an extension. cupel runs it only where a user names it or its folder.
 inline constexpr char kSetupName[] = "setup.py";
 

@@ -844,6 +844,36 @@ def get_inputs():
   }
 }
 
+TEST_F(OracleTest, KeepsTheAnglesOfRotaryEmbeddings) {
+  const std::string tail = R"(
+class Model(nn.Module):
+    def forward(self, x, halves, pairs, fn=forward_fn):
+        return fn(x, halves, pairs)
+def get_inputs():
+    angles = torch.rand(4, 8)
+    return [torch.randn(4, 16), torch.cat((angles, angles), -1).cos(), angles.repeat_interleave(2, -1).sin()]
+)";
+  TorchOracle& oracle = Shared();
+  const auto task = MakeTask("def forward_fn(x, y, z):\n    return x * y + z\n" + tail);
+  for (const Distribution distribution : {Distribution::kNormal, Distribution::kIntegers}) {
+    const auto found = Special(oracle, task, distribution);
+    ASSERT_TRUE(found);
+    const auto at = [&](size_t argument, int64_t i) {
+      return task::ElementAsDouble(*found->args[argument].AsTensor(), i);
+    };
+    int differing = 0;
+    for (int64_t row = 0; row < 4; ++row) {
+      for (int64_t i = 0; i < 8; ++i) {
+        const int64_t first = 16 * row + i, pair = 16 * row + 2 * i;
+        EXPECT_EQ(at(1, first), at(1, first + 8));
+        EXPECT_EQ(at(2, pair), at(2, pair + 1));
+        differing += (at(0, first) != at(0, first + 8)) + (at(0, pair) != at(0, pair + 1));
+      }
+    }
+    EXPECT_GT(differing, 16);
+  }
+}
+
 // The largest number of each row is 2, and element 1 is half of it: 63.5 after scaling.
 constexpr char kScaledTail[] = R"(
 class Model(nn.Module):

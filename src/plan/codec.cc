@@ -326,7 +326,26 @@ Result<std::vector<T>> ReadList(const Json& json, const char* key, size_t limit,
   return items;
 }
 
+Result<Number> ReadNumber(const Json& json, std::string_view what) {
+  Number number;
+  TRY_ASSIGN(const int64_t output, JsonInt(json, "output", what));
+  number.output = static_cast<int>(std::clamp<int64_t>(output, -1, INT32_MAX));
+  const Json value = json.value("value", Json());
+  if (value.is_boolean()) {
+    number.value = value.get<bool>();
+  } else if (value.is_number_integer()) {
+    TRY_ASSIGN(number.value, JsonInt(json, "value", what));
+  } else {
+    TRY_ASSIGN(number.value, JsonNumber(json, "value", what));
+  }
+  return number;
+}
+
 }  // namespace
+
+Json ToJson(const Number& number) {
+  return std::visit([](const auto value) { return Json(value); }, number.value);
+}
 
 Json ToJson(const Plan& plan) {
   Json buffers = Json::array();
@@ -356,6 +375,9 @@ Json ToJson(const Plan& plan) {
             {"outputs", std::move(outputs)},
             {"returns_tuple", plan.returns_tuple}};
   if (plan.prepared != 0) json["prepared"] = plan.prepared;
+  for (const Number& number : plan.numbers) {
+    json["numbers"].push_back({{"output", number.output}, {"value", ToJson(number)}});
+  }
   return json;
 }
 
@@ -381,6 +403,9 @@ Result<Plan> FromJson(const Json& json, std::string_view what) {
   if (json.contains("prepared")) {
     TRY_ASSIGN(const int64_t prepared, JsonInt(json, "prepared", what));
     plan.prepared = static_cast<int>(std::clamp<int64_t>(prepared, -1, INT32_MAX));
+  }
+  if (json.contains("numbers")) {
+    TRY_ASSIGN(plan.numbers, ReadList<Number>(json, "numbers", kMaxOutputs, what, ReadNumber));
   }
   TRY(Validate(plan));
   return plan;

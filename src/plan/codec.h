@@ -13,6 +13,7 @@
 namespace cupel::plan {
 
 Json ToJson(const Plan& plan);
+Json ToJson(const Number& number);
 
 /// Parses and validates a plan: every index, size and offset must be in range, and counts within
 /// their limits. `what` names the text in messages.

@@ -235,10 +235,19 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+/// A result that is no tensor: the output with this number, which is None among the views.
+struct Number {
+  int output = 0;
+  std::variant<bool, int64_t, double> value;
+  bool operator==(const Number&) const = default;
+};
+
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Node> nodes;
   std::vector<View> outputs;  // in the order returned; None is a View with address.buffer -2
+  /// Only of functions that a program calls, which uses them. What is judged returns tensors alone.
+  std::vector<Number> numbers = {};
   bool returns_tuple = false;
   /// The first nodes make what later calls find in memory: work of a program's construction, which
   /// depends on no input. A call repeats them.

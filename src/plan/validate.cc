@@ -52,6 +52,14 @@ class Validator {
       }
       TRY(CheckView(view, "view"));
     }
+    where_.clear();
+    for (const Number& number : plan_.numbers) {
+      const auto at = static_cast<size_t>(number.output);
+      if (number.output < 0 || at >= plan_.outputs.size() ||
+          plan_.outputs[at].address.buffer != kNoneOutput) {
+        return Bad("a number is for no output, or for one that is a tensor");
+      }
+    }
     return {};
   }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "record/clock.h"
@@ -18,9 +20,27 @@ namespace {
 
 struct Returned {
   std::vector<plan::View> outputs;
+  std::vector<plan::Number> numbers;
+  bool may_be_numbers = false;
   bool is_tuple = false;
   bool called = false;
 };
+
+/// The number that a value is, if it may be one.
+std::optional<plan::Number> NumberIn(const Returned& returned, const CupelValue& value) {
+  plan::Number number{static_cast<int>(returned.outputs.size()), {}};
+  if (!returned.may_be_numbers) return std::nullopt;
+  if (value.kind == CUPEL_BOOL) {
+    number.value = value.i != 0;
+  } else if (value.kind == CUPEL_INT) {
+    number.value = value.i;
+  } else if (value.kind == CUPEL_DOUBLE && std::isfinite(value.d)) {
+    number.value = value.d;
+  } else {
+    return std::nullopt;
+  }
+  return number;
+}
 
 void AddOutput(Returned& returned, const CupelValue& value) {
   plan::View none;
@@ -34,6 +54,11 @@ void AddOutput(Returned& returned, const CupelValue& value) {
       returned.outputs.push_back(CurrentSession().OutputView(*value.tensor, index));
       break;
     default: {
+      if (const auto number = NumberIn(returned, value)) {
+        returned.numbers.push_back(*number);
+        returned.outputs.push_back(none);
+        break;
+      }
       constexpr const char* kNames[] = {
           "None", "a bool", "an int", "a float", "a string", "a tensor", "a tuple inside a tuple"};
       const char* name = value.kind >= 0 && value.kind <= CUPEL_TUPLE ? kNames[value.kind] : "?";
@@ -185,6 +210,7 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
   for (size_t i = 0; i < addresses.size(); ++i) args.tensors()[i].storage = addresses[i];
   std::array<char, 2000> message{};
   Returned returned;
+  returned.may_be_numbers = request.may_return_numbers;
   const auto start = Now(CLOCK_MONOTONIC);
   const int status = around.Run([&] {
     return call_(request.function.c_str(), args.values().data(),
@@ -214,6 +240,7 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
   if (!returned.called) Refuse("wrong_return", "the function returned nothing");
   Call call;
   call.plan = session.EndCall(std::move(returned.outputs));
+  call.plan.numbers = std::move(returned.numbers);
   call.plan.returns_tuple = returned.is_tuple;
   call.plan.function = request.function;
   call.host_us = std::chrono::duration<double, std::micro>(end - start).count();

@@ -282,11 +282,10 @@ Request MakeRequest(const std::string& function, const std::vector<task::Value>&
 Json ToJson(const Request& request) {
   Json args = Json::array();
   for (const Argument& argument : request.args) args.push_back(WriteArgument(argument));
-  return Json{{"function", request.function},
-              {"args", std::move(args)},
-              {"recordings", request.recordings},
-              {"seed", std::bit_cast<int64_t>(request.seed)},
-              {"budget_us", request.budget_us}};
+  return Json{
+      {"function", request.function},     {"args", std::move(args)},
+      {"recordings", request.recordings}, {"seed", std::bit_cast<int64_t>(request.seed)},
+      {"budget_us", request.budget_us},   {"may_return_numbers", request.may_return_numbers}};
 }
 
 Result<Request> RequestFromJson(const Json& json) {
@@ -303,6 +302,7 @@ Result<Request> RequestFromJson(const Json& json) {
   TRY_ASSIGN(const int64_t seed, JsonInt(json, "seed", kWhat));
   request.seed = std::bit_cast<uint64_t>(seed);
   TRY_ASSIGN(request.budget_us, JsonInt(json, "budget_us", kWhat));
+  TRY_ASSIGN(request.may_return_numbers, JsonBool(json, "may_return_numbers", kWhat));
   return request;
 }
 

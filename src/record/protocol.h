@@ -54,7 +54,8 @@ struct Request {
   std::vector<Argument> args;
   int recordings = 0;
   uint64_t seed = 0;
-  int64_t budget_us = 0;  // after this time, fewer recordings are enough
+  int64_t budget_us = 0;            // after this time, fewer recordings are enough
+  bool may_return_numbers = false;  // a program calls the function, and uses them
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/demangle.h"
@@ -12,6 +13,7 @@
 #include "build/flags.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
+#include "plan/codec.h"
 #include "plan/json_parts.h"
 #include "plan/limits.h"
 #include "ptx/parser.h"
@@ -33,6 +35,10 @@ constexpr size_t kMostParts = 100'000;
 Refusal RefusalOf(const build::BuildFailure& failure, const std::string& name) {
   return {failure.code, fmt::format("{}: {}", name, failure.message), failure.where,
           failure.unsupported};
+}
+
+Refusal NotRead(const std::string& name, const Error& error) {
+  return {"unsupported_api", fmt::format("{}: {}", name, error.message), "", true};
 }
 
 Refusal TooMany() {
@@ -176,6 +182,7 @@ Result<Reply> Extensions::Call(const Json& question) {
     return Fail(ErrorCode::kInvalidArgument, "a call of an unknown extension");
   }
   TRY_ASSIGN(request.args, ReadArguments(*arguments));
+  request.may_return_numbers = true;
   Known& known = at->second;
   const std::string key = DumpJson(record::ToJson(request));
   auto recorded = known.calls.find(key);
@@ -189,6 +196,9 @@ Result<Reply> Extensions::Call(const Json& question) {
   const plan::Plan& plan = parts_[recorded->second].plan;
   Json outputs = Json::array();
   for (const plan::View& view : plan.outputs) outputs.push_back(OutputOf(view, plan));
+  for (const plan::Number& number : plan.numbers) {
+    outputs[static_cast<size_t>(number.output)] = Json{{"number", plan::ToJson(number)}};
+  }
   return Reply(Json{
       {"call", recorded->second}, {"outputs", std::move(outputs)}, {"tuple", plan.returns_tuple}});
 }
@@ -213,10 +223,7 @@ Result<Reply> Extensions::Assemble(const Json& question) {
                          "", true});
   }
   const auto module = ptx::Parse(ptx);
-  if (!module) {
-    return Reply(Refusal{"unsupported_api",
-                         fmt::format("kernel {}: {}", name, module.error().message), "", true});
-  }
+  if (!module) return Reply(NotRead("kernel " + name, module.error()));
   build::Options options = build_;
   options.arch = module->target;
   std::vector<std::string> flags;
@@ -249,6 +256,7 @@ Result<Reply> Extensions::Compile(const Json& question) {
   if (const auto known = built_.find(key); known != built_.end()) return Reply(known->second);
   if (std::max(images_.size(), code_.size()) >= kMostImages) return Reply(TooMany());
   TRY_ASSIGN(const std::string name, JsonString(question, "name", kSource));
+  TRY_ASSIGN(const std::string language, JsonString(question, "language", kSource));
   TRY_ASSIGN(const std::string text, JsonString(question, "source", kSource));
   TRY_ASSIGN(const auto given, JsonStringList(question, "flags", kSource));
   TRY_ASSIGN(const auto instances, JsonStringList(question, "instances", kSource));
@@ -260,8 +268,17 @@ Result<Reply> Extensions::Compile(const Json& question) {
   const build::AnswerFlags flags = build::FlagsOfAnswer(given);
   options.flags.insert(options.flags.begin(), flags.kept.begin(), flags.kept.end());
   notes_.insert(notes_.end(), flags.notes.begin(), flags.notes.end());
-  const build::SourceFile file{build::SourceName(name), text};
-  TRY_ASSIGN(build::Outcome outcome, build::BuildDevice(file, instances, options));
+  const bool is_ptx = language == "ptx";
+  build::SourceFile file{is_ptx ? name : build::SourceName(name), text};
+  std::optional<ptx::Module> module;
+  if (is_ptx) {
+    auto parsed = ptx::Parse(text);
+    if (!parsed) return Reply(NotRead(name, parsed.error()));
+    module = std::move(*parsed);
+    options.arch = module->target;
+  }
+  TRY_ASSIGN(build::Outcome outcome, is_ptx ? build::BuildPtx(text, {}, options)
+                                            : build::BuildDevice(file, instances, options));
   if (const auto* failure = std::get_if<build::BuildFailure>(&outcome)) {
     code_.push_back({ProgramCode::Kind::kKernels, name, {file}, *failure});
     Refusal refusal = RefusalOf(*failure, "kernel source " + name);
@@ -269,10 +286,10 @@ Result<Reply> Extensions::Compile(const Json& question) {
     return Reply(built_.emplace(key, Failed(refusal)).first->second);
   }
   auto& image = std::get<build::Image>(outcome);
-  const auto module = ptx::Parse(image.ptx);
   if (!module) {
-    return Reply(
-        Refusal{"unsupported_api", fmt::format("{}: {}", name, module.error().message), "", true});
+    auto parsed = ptx::Parse(image.ptx);
+    if (!parsed) return Reply(NotRead(name, parsed.error()));
+    module = std::move(*parsed);
   }
   auto kernels = record::KernelsOf(*module, image);
   Json reply{{"ptx", image.ptx}, {"kernels", Json::array()}};

@@ -42,7 +42,8 @@ class Extensions {
   /// multiplications and additions may be. The reply has "image", and "registers", "spills" and
   /// "threads" as ptxas and the kernel say.
   Result<Reply> Assemble(const Json& question);
-  /// {"name", "source", "flags", "instances"}: compiles CUDA source without host code, once. The
+  /// {"name", "language", "source", "flags", "instances"}: compiles CUDA source without host code,
+  /// once, or assembles PTX if the "language" is "ptx". The
   /// reply has "image", "ptx", and "kernels": for each its "name", its "signature" as C++ writes
   /// it, the bytes of its "parameters", "registers", "shared" (static) and "threads" (at most).
   Result<Reply> Compile(const Json& question);

@@ -221,7 +221,10 @@ Tracer::~Tracer() = default;
 
 Result<std::unique_ptr<Tracer>> Tracer::Start(const std::filesystem::path& program,
                                               Options options) {
-  TRY_ASSIGN(std::string source, os::ReadFile(program, kMaxProgram));
+  std::string source = std::move(options.text);
+  if (source.empty()) {
+    TRY_ASSIGN(source, os::ReadFile(program, kMaxProgram));
+  }
   return std::unique_ptr<Tracer>(
       new Tracer(std::make_unique<Impl>(program, std::move(source), std::move(options))));
 }

@@ -34,6 +34,7 @@ struct Options {
   /// The task's own module as Python text; the program's parameters are compared with it. May be
   /// empty.
   std::string reference;
+  std::string text;  // of the program; empty: that of its file
 };
 
 /// Records one program. A refusal ends the process that runs it; later calls start a new one.

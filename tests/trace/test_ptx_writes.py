@@ -48,6 +48,14 @@ $L__BB0_1:
 	call.uni (retval0), f, (param0);
 	} // callseq 0"""), {1})
 
+    def test_parameters_have_any_names(self):
+        ptx = (".entry other(.param .u64 a) { ret; }\n.visible .entry\n  k (.param .u64 .ptr .align 1 from,\n.param .align 8 "
+               ".b8 pair[16], .param .u64\n  to)\n{ ld.param.u64 %a, [from]; ld.param.u64 %b, [to];\n"
+               "ld.param.u64 %c, [pair+8]; st.global.u32 [%b], 1; ret; }\n")
+        self.assertEqual(written_parameters(ptx, "k", {0, 1, 2}), {2})
+        self.assertEqual(written_parameters(ptx.replace("[%b]", "[%c]"), "k", {0, 1, 2}), {1})
+        self.assertEqual(written_parameters(ptx, "missing", {0, 2}), {0, 2})
+
     def test_tensor_maps(self):
         maps = "\tmov.b64 \t%rd3, k_param_0;\n\tcvta.param.u64 \t%rd4, %rd3;\n"
         load = "\t@%p1 cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd4, {%r2}], [%r3];"

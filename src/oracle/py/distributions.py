@@ -1,7 +1,7 @@
 # Inputs that a task does not draw itself: other distributions, special values and other layouts of
 # every tensor of a call (docs/judging.md, "Other inputs"). Keeps structure that the operation may
-# depend on: zeros among other numbers (triangles, masks), symmetric matrices, tensors of few different
-# numbers (labels). Imported after PyTorch is loaded.
+# depend on: zeros among other numbers (triangles, masks), symmetric matrices, equal halves (rotary
+# embeddings), tensors of few different numbers (labels). Imported after PyTorch is loaded.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -110,14 +110,28 @@ def holds_labels(t: torch.Tensor) -> bool:
     return bool(kept.all()) and not is_constant(t)
 
 
+def with_repeats_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """`t` with both halves of the last axis equal, or both numbers of each pair, if the task's own tensor has that:
+    the angles of rotary embeddings."""
+    size = own.shape[-1] if own.dim() else 0
+    if size < 4 or size % 2 != 0:
+        return t
+    if torch.equal(own[..., :size // 2], own[..., size // 2:]):
+        return torch.cat((t[..., :size // 2], t[..., :size // 2]), -1)
+    if torch.equal(own[..., ::2], own[..., 1::2]):
+        return t[..., ::2].repeat_interleave(2, -1)
+    return t
+
+
 def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """`t` with the zeros and the symmetry of the task's own tensor. A constant tensor counts as without
+    """`t` with the zeros, the symmetry and the repeats of the task's own tensor. A constant tensor counts as without
     structure: it is an initial value, which must not stay constant."""
     if is_constant(own):
         return t
     is_square = own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1
     if is_square and torch.equal(own, own.transpose(-1, -2)):
         t = t.tril() + t.tril(-1).transpose(-1, -2)
+    t = with_repeats_of(own, t)
     zeros = own.numel() - int(torch.count_nonzero(own))
     is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer zeros are by chance
     return t.masked_fill(own == 0, 0) if is_structure else t

@@ -176,9 +176,11 @@ class Extensions:
         raise self.recording.refuse(unsupported("%s gets an argument of type %s" % (name, type(value).__name__)))
 
     def result(self, output: Any, tensors: list[torch.Tensor], made: dict[int, Any]) -> Any:
-        """A tensor that the extension returned: of one of the storages that it got, or of new memory."""
+        """What the extension returned: a number, or a tensor of one of the storages that it got or of new memory."""
         if output is None:
             return None
+        if "number" in output:
+            return output["number"]
         recording = self.recording
         dtype, shape, strides = TYPES[output["dtype"]], output["shape"], output["strides"]
         if output["argument"] is None and output["buffer"] not in made:

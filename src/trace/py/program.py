@@ -21,6 +21,7 @@ from clocks import Clock
 from devices import Devices
 from extensions import Ask, BuildError, Extensions
 from imports import provide, when_imported
+from launch_description import Description
 from memory_files import MemoryFiles
 from recording import Recording
 from refusal import Refusal, unsupported
@@ -46,6 +47,7 @@ class Program:
         torch.cuda._compile_kernel = functools.partial(compile_kernel, kernels)
         provide("cupy", lambda: self.standin("cupy_standin", kernels))
         provide("cuda", lambda: self.standin("cuda_core_standin", kernels))
+        Description.kernels, Description.reference = kernels, self.reference_class
         when_imported("triton", lambda: self.use_triton(ask, request["device"]))
         self.module = self.run(self.source, self.file, "answer")
 
@@ -84,13 +86,16 @@ class Program:
         with self.recorded():
             return cls(*init["args"], **init["keywords"])
 
+    def reference_class(self) -> Any:
+        """The class of the task's own module, if it has one."""
+        return None if self.reference is None else self.run(self.reference, "the task", "reference").Model
+
     def reference_state(self, init: dict[str, Any]) -> list[tuple[str, str]]:
         """How the task's own module makes its parameters: (path, content); empty if that cannot be found."""
         if self.reference is None:
             return []
         try:
-            module = self.run(self.reference, "the task", "reference")
-            model = self.construct(module.Model, init)
+            model = self.construct(self.reference_class(), init)
             return [(path, self.recording.content_of(tensor))
                     for path, tensor in model.state_dict(keep_vars=True).items() if isinstance(tensor, torch.Tensor)]
         except Exception:

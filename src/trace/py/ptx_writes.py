@@ -9,21 +9,26 @@ WRITES = re.compile(r"st\.|red\.|atom\.|multimem\.|tensormap\.|cp\.reduce\.|call
 # Instructions whose results are no addresses that parameters have.
 READS = re.compile(r"ldu?\.(?!param)|cp\.async\.|prefetch|ldmatrix|mbarrier\.|bar")
 NO_INSTRUCTION = re.compile(r"//.*$|^\s*\.(loc|file)\b.*$|^\s*[$\w]+:", re.MULTILINE)
+PARAMETER = re.compile(r"\.param\b[^,]*?([\w$]+)\s*(?:\[\d*\])?\s*(?:,|\Z)")
 GUARD = re.compile(r"^[\s{}]*(@!?%\w+)?[\s{}]*")
 
 
 def written_parameters(ptx: str, kernel: str, pointers: set[int]) -> set[int]:
     """`pointers`: the numbers of the parameters that matter. Follows addresses through registers."""
-    body = ptx.split(".entry " + kernel + "(", 1)[1]
-    body = NO_INSTRUCTION.sub("", body[body.index("{"):].split("\n}", 1)[0])
-    name = re.compile(r"\b%s_param_(\d+)\b|(%%[A-Za-z_]\w*)" % re.escape(kernel))
+    entry = re.search(r"\.entry\s+%s\s*\(([^)]*)\)[^{]*\{" % re.escape(kernel), ptx)
+    if entry is None:
+        return set(pointers)
+    parameters = {name: i for i, name in enumerate(PARAMETER.findall(entry[1]))}
+    body = NO_INSTRUCTION.sub("", ptx[entry.end():].split("\n}", 1)[0])
+    name = re.compile(r"[%$\w]+")
     moves = []  # (a register, what it depends on)
     stores = []
     for statement in body.split(";"):
         words = GUARD.sub("", statement).split(None, 1)
         if len(words) < 2 or words[0].startswith(".") or READS.match(words[0]) and not WRITES.match(words[0]):
             continue
-        names = [int(number) if number else register for number, register in name.findall(words[1])]
+        names: list[int | str] = [parameters.get(word, word) for word in name.findall(words[1])
+                                  if word in parameters or word[0] == "%"]
         if WRITES.match(words[0]):
             stores += names
         elif names:

@@ -70,9 +70,10 @@ class SourceKernels:
     def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any]) -> None:
         self.recording, self.ask, self.device = recording, ask, device
 
-    def compile(self, name: str, source: str, flags: Iterable[Any] = (), instances: Iterable[Any] = ()) -> list[Kernel]:
-        """All kernels of CUDA source. `instances`: of kernel templates, as in "scale<float>"."""
-        answer = self.ask({"ask": "source", "name": str(name), "source": str(source),
+    def compile(self, name: str, source: str, flags: Iterable[Any] = (), instances: Iterable[Any] = (),
+                language: str = "cuda") -> list[Kernel]:
+        """All kernels of CUDA source, or of PTX. `instances`: of kernel templates, as in "scale<float>"."""
+        answer = self.ask({"ask": "source", "name": str(name), "language": language, "source": str(source),
                            "flags": [str(f) for f in flags or ()], "instances": [str(n) for n in instances or ()]})
         if "failed" in answer:
             self.recording.note("kernels of %s do not compile: %s" % (str(name)[:80],
