@@ -326,7 +326,7 @@ Result<std::vector<T>> ReadList(const Json& json, const char* key, size_t limit,
   return items;
 }
 
-Result<Number> ReadNumber(const Json& json, std::string_view what) {
+Result<Number> ReadReturned(const Json& json, std::string_view what) {
   Number number;
   TRY_ASSIGN(const int64_t output, JsonInt(json, "output", what));
   number.output = static_cast<int>(std::clamp<int64_t>(output, -1, INT32_MAX));
@@ -405,7 +405,7 @@ Result<Plan> FromJson(const Json& json, std::string_view what) {
     plan.prepared = static_cast<int>(std::clamp<int64_t>(prepared, -1, INT32_MAX));
   }
   if (json.contains("numbers")) {
-    TRY_ASSIGN(plan.numbers, ReadList<Number>(json, "numbers", kMaxOutputs, what, ReadNumber));
+    TRY_ASSIGN(plan.numbers, ReadList<Number>(json, "numbers", kMaxOutputs, what, ReadReturned));
   }
   TRY(Validate(plan));
   return plan;

@@ -113,7 +113,8 @@ Plan Sample() {
                 {Called(), {6}}};
   View none;
   none.address.buffer = kNoneOutput;
-  plan.outputs = {MakeView(1, {16, 16}, {16, 1}), none};
+  plan.outputs = {MakeView(1, {16, 16}, {16, 1}), none, none, none};
+  plan.numbers = {{1, int64_t{5}}, {2, 1.0}, {3, true}};
   return plan;
 }
 
@@ -245,6 +246,8 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"variable of an image past the limit", [](Plan& p) { p.buffers[3].image = kMaxImages; },
        "image out of range"},
       {"image of a temporary", [](Plan& p) { p.buffers[1].image = 1; }, "image and kind"},
+      {"number of a tensor", [](Plan& p) { p.numbers[0].output = 0; }, "a number is for"},
+      {"number of no output", [](Plan& p) { p.numbers[0].output = 9; }, "a number is for"},
       {"none with a shape", [](Plan& p) { p.outputs[1].shape = {1}; }, "None"},
   };
   ASSERT_TRUE(Validate(Sample()));

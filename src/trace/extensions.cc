@@ -10,6 +10,7 @@
 #include "base/demangle.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "build/flags.h"
 #include "os/files.h"
 #include "os/temp_dir.h"
@@ -71,6 +72,18 @@ Json OutputOf(const plan::View& view, const plan::Plan& plan) {
               {"strides", view.strides}};
   if (buffer.kind == plan::BufferKind::kArgument) output["argument"] = buffer.argument;
   return output;
+}
+
+/// The architecture for which PTX of this target ("sm_80", "sm_90a") is assembled. Nothing if the
+/// device does not run it: PTX runs on later devices, but with a suffix only on its own.
+std::optional<std::string> ArchFor(std::string_view target, const device::Description& device) {
+  constexpr std::string_view kPrefix = "sm_";
+  if (!target.starts_with(kPrefix)) return std::nullopt;
+  std::string_view rest = target.substr(kPrefix.size());
+  const auto number = TakeNumber<int>(rest);
+  const int own = 10 * device.major + device.minor;
+  if (!number || *number > own || (!rest.empty() && *number != own)) return std::nullopt;
+  return fmt::format("sm_{}{}", own, rest);
 }
 
 Json Described(const record::Kernel& kernel, int most_threads) {
@@ -275,7 +288,14 @@ Result<Reply> Extensions::Compile(const Json& question) {
     auto parsed = ptx::Parse(text);
     if (!parsed) return Reply(NotRead(name, parsed.error()));
     module = std::move(*parsed);
-    options.arch = module->target;
+    const auto arch = ArchFor(module->target, device_);
+    if (!arch) {
+      return Reply(Refusal{"compile_error",
+                           fmt::format("{} is for {}, which the judged GPU (sm_{}{}) does not run",
+                                       name, module->target, device_.major, device_.minor),
+                           name, false});
+    }
+    options.arch = *arch;
   }
   TRY_ASSIGN(build::Outcome outcome, is_ptx ? build::BuildPtx(text, {}, options)
                                             : build::BuildDevice(file, instances, options));

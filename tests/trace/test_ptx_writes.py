@@ -56,6 +56,16 @@ $L__BB0_1:
         self.assertEqual(written_parameters(ptx.replace("[%b]", "[%c]"), "k", {0, 1, 2}), {1})
         self.assertEqual(written_parameters(ptx, "missing", {0, 2}), {0, 2})
 
+    def test_any_text_of_inline_assembly(self):
+        stores = "st.global.b32 [%rd1], %r1;"
+        self.assertEqual(written(LOADS + "\t{\n.reg .pred p;\n mov.b32 %r1, 0;\n}\n" + stores), {0})
+        self.assertEqual(written(LOADS + "/* a comment; */ " + stores), {0})
+        self.assertEqual(written(LOADS + "// }\n" + stores), {0})
+        self.assertEqual(written(LOADS + "\t{ .reg .b64 t; mov.u64 t, %rd1; st.global.f32 [t], %f1; }"), {0})
+        self.assertEqual(written("\tmov.u64 %rd1, k_param_0; cvta.param.u64 %rd2, %rd1; ld.u64 %rd3, [%rd2];\n"
+                                 "\tst.global.b32 [%rd3], %r1;"), {0})
+        self.assertEqual(written(LOADS + "ld.volatile.global.b64 %rd7, [%rd1]; st.global.b32 [%rd2], %r1;"), {1})
+
     def test_tensor_maps(self):
         maps = "\tmov.b64 \t%rd3, k_param_0;\n\tcvta.param.u64 \t%rd4, %rd3;\n"
         load = "\t@%p1 cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd4, {%r2}], [%r3];"

@@ -34,6 +34,7 @@ ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "ex
 # Rounding of intermediate results that are larger than the result: exp(x) - 1 near zero. In units of float32's
 # roundoff, as a share of the result for the task's own numbers.
 INTERMEDIATE = 1 / 8
+MOST_INTERMEDIATE = 2.0 ** -14  # of the result: functions that only get smaller faster must not pass as zeros
 SAME = 2.0 ** -20  # relative difference of results that only a factor distinguishes
 LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
 
@@ -71,7 +72,8 @@ def intermediate_errors(tiny: Outputs, usual: Outputs) -> list[float]:
             continue
         power = round(math.log(small / large, TINY) / 2)
         scaled = squares(t, u * TINY ** power)[0] <= SAME ** 2 * small
-        found.append(0.0 if scaled else INTERMEDIATE * roundoff(torch.float32) * math.sqrt(large / count))
+        error = INTERMEDIATE * roundoff(torch.float32) * math.sqrt(large / count)
+        found.append(0.0 if scaled else min(error, MOST_INTERMEDIATE * math.sqrt(small / count)))
     return found
 
 

@@ -10,6 +10,7 @@ import torch
 
 import dtype_trace
 import float64_place
+import memory_limit
 import rounding_ties
 from float64_place import Cpu
 from oracle_types import Json
@@ -66,6 +67,10 @@ class Draw:
                 return None
             self.trace.direction = 1
             return below, self.truth()
+        except Exception as error:
+            if memory_limit.is_exceeded(error):
+                raise
+            return None  # the reference does not work with such numbers, as if they were indices
         finally:
             self.trace.direction = 0
 

@@ -49,6 +49,7 @@ class Rounding:
         margin = (factor * error * scale).clamp(max=MOST)
         tie = (exact - self.ties).round() + self.ties
         near = finite & ((exact - tie).abs() <= margin) & (margin > 0)
+        near &= (own != exact) | ~is_whole(exact)  # what a clamp gives is no tie, although others have an error
         return torch.where(near, tie + direction * margin, exact) if bool(near.any()) else None
 
 

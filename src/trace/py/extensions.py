@@ -11,6 +11,7 @@ from memory_files import MemoryFiles
 from recording import Node, Recording, number
 from refusal import Refusal, unsupported
 from storages import CUDA, HOST, TYPES
+from streams import Handle
 
 MOST_BYTES = 4 << 20  # of an extension's sources
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to cupel and returns its answer
@@ -165,6 +166,8 @@ class Extensions:
             return {"kind": "none"}
         if isinstance(value, bool):
             return {"kind": "bool", "value": value}
+        if isinstance(value, Handle):
+            return {"kind": "int", "value": 0}  # extensions know the default stream
         if isinstance(value, int) or hasattr(value, "__index__"):
             return {"kind": "int", "value": int(value)}
         if isinstance(value, float):

@@ -12,12 +12,13 @@ import torch
 
 from launches import Launch, append, pointer, raw, storages_of
 from refusal import Refusal
-from source_kernels import Kernel, SourceKernels
+from source_kernels import ADDRESS_BYTES, Kernel, SourceKernels
 from storages import TYPES
 
 INTEGERS = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1}
 FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 MAP_DEFAULTS = {"element_strides": None, "interleave": "none", "swizzle": "none", "l2_promotion": "none", "fill": "zero"}
+MAP_BYTES = 128  # of a CUtensorMap
 SYNTAX = "invalid launch description: "
 
 
@@ -109,9 +110,15 @@ class Description:
                       for i, value in enumerate(given)]
 
         def dim3(key: str) -> list[int]:
-            return (self.sizes(step.get(key, [1]), names, where + "." + key) + [1, 1, 1])[:3]
+            sizes = self.sizes(step.get(key, [1]), names, where + "." + key)
+            if len(sizes) > 3 or any(size < 0 for size in sizes):
+                raise self.wrong("%s.%s is not one to three sizes" % (where, key))
+            return (sizes + [1, 1, 1])[:3]
+        shared = int(self.number(step.get("shared", 0), names, where + ".shared"))
+        if shared < 0:
+            raise self.wrong("%s.shared is negative" % where)
         launch = Launch(kernel.image, kernel.name, dim3("grid"), dim3("block"), dim3("cluster"),
-                        int(self.number(step.get("shared", 0), names, where + ".shared")), parameters,
+                        shared, parameters,
                         cooperative=bool(step.get("cooperative", False)))
         recording = self.kernels.recording
         append(recording, launch, kernel.hash, sorted(kernel.written(frozenset(storages_of(recording, launch)))))
@@ -127,6 +134,9 @@ class Description:
         if "tensor" in value:
             at = list(self.kernels.recording.view(self.tensor(value["tensor"], tensors, where))["at"])
             at[1] += int(self.number(value.get("offset", 0), names, where + ".offset"))
+            size = MAP_BYTES if "tensor_map" in value else ADDRESS_BYTES
+            if size != kernel.parameters[number]:
+                raise self.wrong("%s has %d bytes, and the kernel's parameter %d" % (where, size, kernel.parameters[number]))
             place = pointer(at)
             return dict(place, tensor_map=self.tensor_map(value["tensor_map"], names, where)) \
                 if "tensor_map" in value else place
@@ -154,11 +164,17 @@ class Description:
 def packed(kind: str, value: Any) -> bytes:
     if kind in INTEGERS:
         return (int(value) % (1 << 8 * INTEGERS[kind])).to_bytes(INTEGERS[kind], "little")
+    form = FLOATS.get(kind, "<f")
     try:
-        data = struct.pack("<f" if kind == "bfloat16" else FLOATS[kind], float(value))
+        data = struct.pack(form, float(value))
     except OverflowError:
-        data = struct.pack(FLOATS[kind], float("inf") if value > 0 else float("-inf"))
-    return data[2:] if kind == "bfloat16" else data
+        data = struct.pack(form, float("inf") if value > 0 else float("-inf"))
+    if kind != "bfloat16":
+        return data
+    bits = struct.unpack("<I", data)[0]
+    if value == value:
+        bits += 0x7fff + (bits >> 16 & 1)  # to the nearest, ties to even
+    return struct.pack("<H", bits >> 16)
 
 
 def model(text: str, codes: dict[str, str]) -> type:

@@ -43,8 +43,8 @@ def append(recording: Recording, launch: Launch, code: str, written: list[int]) 
     which it may write."""
     storages = storages_of(recording, launch)
     targets = [storages[i] for i in written]
-    made = digest(code, launch.grid, [s.made for s in storages.values()],
-                  [p["bytes"] if "bytes" in p else p["at"][1] for p in launch.parameters])
+    made = digest(code, launch.grid, launch.block, launch.cluster, launch.shared, [s.made for s in storages.values()],
+                  [p["bytes"] if "bytes" in p else [p["at"][1], p.get("tensor_map")] for p in launch.parameters])
     recording.append(Node("launch", dict(vars(launch)), list(storages.values()), targets))
     for i, storage in enumerate(targets):
         storage.made = digest(made, i)

@@ -21,12 +21,12 @@ from ptx_writes import written_parameters
 from recording import Recording
 from refusal import Refusal, unsupported
 from storages import FIRST_ADDRESS, HOST, digest
-from streams import Handle, Stream
+from streams import Stream
 
 ADDRESS_BYTES = 8
 # How torch.cuda._compile_kernel passes a float, which depends on PyTorch's version.
 REAL = "<f" if "c_float(arg)" in inspect.getsource(torch.cuda._utils) else "<d"
-DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
+DEFAULT_STREAMS = (None, 0, 1, 2)  # null, legacy, per thread
 
 
 class CompileError(RuntimeError):
@@ -143,11 +143,12 @@ class SourceKernels:
         if handle is None:
             return None
         handle = getattr(handle, "cuda_stream", handle)
-        if isinstance(handle, Handle):
-            return handle.stream
-        if handle not in DEFAULT_STREAMS:
+        handle = getattr(handle, "value", handle)  # of ctypes
+        if handle in DEFAULT_STREAMS:
+            return self.recording.order.default
+        if handle not in self.recording.order.handles:
             raise self.recording.refuse(unsupported("a stream that PyTorch did not make"))
-        return self.recording.order.default
+        return self.recording.order.handles[handle]
 
 
 def dim3(sizes: Any) -> list[int]:

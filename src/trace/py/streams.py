@@ -25,8 +25,10 @@ def merge(into: Clock, other: Clock) -> None:
 
 
 class Handle(int):
-    """A stream's address. Host code of extensions gets the number, which is that of the default stream."""
-    stream: Stream
+    """A stream's address. Host code of extensions gets that of the default stream, 0."""
+
+
+FIRST_HANDLE = 0x51ea3000
 
 
 class Order:
@@ -35,14 +37,15 @@ class Order:
     def __init__(self) -> None:
         self.steps: Clock = {}  # of each stream so far
         self.host: Clock = {}  # steps for which the program has waited
+        self.handles: dict[int, Stream] = {}  # by what cuda_stream says
         self.default = self.current = Stream.__new__(Stream)
         self.add(self.default)
 
     def add(self, stream: Stream) -> None:
         stream.order, stream.number, stream.clock, stream.outer = self, len(self.steps), {}, []
         stream.device, stream.priority = torch.device("cuda", 0), 0
-        stream.cuda_stream = Handle(0)
-        stream.cuda_stream.stream = stream
+        stream.cuda_stream = Handle(FIRST_HANDLE + 16 * stream.number if stream.number else 0)
+        self.handles[stream.cuda_stream] = stream
         self.steps[stream.number] = 0
 
     def wait_for_all(self) -> None:
