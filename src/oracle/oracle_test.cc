@@ -936,6 +936,28 @@ def get_inputs():
     return [torch.randn(4, 16), boxes]
 )";
 
+TEST_F(OracleTest, WhatAClampGivesIsNoTie) {
+  TorchOracle& oracle = Shared();
+  for (const char* code :
+       {"torch.floor(torch.relu(x - 1.1) * 1.7).int()", "(x * 100.3).clamp(-128, 127).to(torch.int8)",
+        "torch.round((x * 100.3).clamp(max=63.5)).int()"}) {
+    const CaseOutcome outcome =
+        One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kScaledTail));
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+    int pinned = 0;
+    for (int64_t i = 0; i < y.truth.numel(); ++i) {
+      const double truth = task::ElementAsDouble(y.truth, i);
+      if (truth != 0 && truth != 127 && truth != 64) continue;
+      ++pinned;
+      for (const task::Tensor& neighbour : y.neighbours) {
+        EXPECT_EQ(task::ElementAsDouble(neighbour, i), truth) << code;
+      }
+    }
+    EXPECT_GT(pinned, 100) << code;
+  }
+}
+
 TEST_F(OracleTest, NumbersThatTheReferenceConvertsToIntegersStayWhole) {
   TorchOracle& oracle = Shared();
   for (const char* code : {

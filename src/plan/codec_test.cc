@@ -280,6 +280,7 @@ TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
   const Json flat = good.flatten();
   for (const auto& item : flat.items()) damage(Json::json_pointer(item.key()));
   for (const auto& item : good.items()) {
+    if (item.key() == "numbers") continue;  // absent if there are none
     Json bad = good;
     bad.erase(item.key());
     EXPECT_FALSE(FromJson(bad, "plan")) << item.key();

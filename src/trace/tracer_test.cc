@@ -575,28 +575,6 @@ times = module.get_function("times<float, 3>")
 )py";
 std::string Cupy(const std::string& forward) { return WithKernels(kCupy, forward); }
 
-TEST_F(TracerTest, ExtensionsMayReturnNumbers) {
-  EXPECT_EQ(Steps(Program(R"py(
-    size, scale, odd, y = extension.sizes(x)
-    assert (size, scale, odd) == (40, 2.5, False) and isinstance(odd, bool)
-    assert extension.blocks(x) == 4
-    return y.new_full((size,), scale))py",
-                          "pass", R"py(
-from torch.utils.cpp_extension import load_inline
-source = """
-#include <torch/extension.h>
-#include <tuple>
-std::tuple<int64_t, double, bool, torch::Tensor> sizes(torch::Tensor x) {
-  return {x.numel() + 8, 2.5, false, x};
-}
-int blocks(torch::Tensor x) { return (int)x.size(0); }
-"""
-extension = load_inline("sizes", ["std::tuple<int64_t, double, bool, torch::Tensor> sizes(torch::Tensor x);"
-                                  "int blocks(torch::Tensor x);"], [source], functions=["sizes", "blocks"])
-)py")),
-            "fill");
-}
-
 TEST_F(TracerTest, RecordsKernelsOfCupy) {
   EXPECT_EQ(Steps(Cupy("    scale((1,), (32,), (x.data_ptr(), y.data_ptr(), n, cp.float32(2)))")),
             "launch");

@@ -41,6 +41,7 @@ torch::Tensor scale(torch::Tensor x, int64_t threads) {
   Scale<float><<<(x.numel() + threads - 1) / threads, threads>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
   return y;
 }
+std::tuple<int64_t, double, bool> sizes(torch::Tensor x) { return {x.numel() + 8, 2.5, false}; }
 void scale_to(torch::Tensor x, torch::Tensor y) {
   Scale<float><<<(x.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
 }
@@ -55,8 +56,8 @@ from torch import nn
 import torch.nn.functional as F
 from torch.utils.cpp_extension import load, load_inline
 cuda = """{CUDA}"""
-cpp = "torch::Tensor scale(torch::Tensor x, int64_t threads); void scale_to(torch::Tensor x, torch::Tensor y); void add_to(torch::Tensor x, torch::Tensor y);"
-ext = load_inline(name="ext", cpp_sources=cpp, cuda_sources=cuda, functions=["scale", "scale_to", "add_to"])
+cpp = "std::tuple<int64_t, double, bool> sizes(torch::Tensor x); torch::Tensor scale(torch::Tensor x, int64_t threads); void scale_to(torch::Tensor x, torch::Tensor y); void add_to(torch::Tensor x, torch::Tensor y);"
+ext = load_inline(name="ext", cpp_sources=cpp, cuda_sources=cuda, functions=["scale", "scale_to", "add_to", "sizes"])
 '''
 
 
@@ -76,6 +77,10 @@ class ModelNew(nn.Module):
 
 HONEST = {
     "plain": module("return ext.scale(self.norm(self.linear(x)), 128)"),
+    "numbers": module("""
+        size, half, odd = ext.sizes(x)
+        assert (size, half) == (x.numel() + 8, 2.5) and odd is False
+        return ext.scale(self.norm(self.linear(x)), size - x.numel() + 120)"""),
     "guards": module("""
         if not x.is_cuda or x.dtype != torch.float32:
             raise RuntimeError("a float tensor on the GPU is needed")

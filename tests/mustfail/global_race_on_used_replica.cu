@@ -1,6 +1,7 @@
 // exploit: 1.9 device work that is right by luck: a warp decides by values that another one overwrites
 // task: gelu
 // settings: single
+// device: emu
 // expect: rejected global_race
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>

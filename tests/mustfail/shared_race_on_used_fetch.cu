@@ -1,6 +1,7 @@
 // exploit: 1.9 device work that is right by luck: one thread uses what a pipeline fetches last
 // task: row_sum
 // settings: all
+// device: emu
 // expect: rejected shared_race
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>

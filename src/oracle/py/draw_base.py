@@ -61,7 +61,9 @@ class Draw:
         if not any(call.rounding is not None for call in self.trace.calls):
             return None
         try:
-            self.trace.near_ties, self.trace.direction = False, -1
+            self.trace.observes = True
+            self.truth(rounding_ties.Scatter())
+            self.trace.observes, self.trace.near_ties, self.trace.direction = False, False, -1
             below = self.truth()
             if not self.trace.near_ties:
                 return None
@@ -72,7 +74,7 @@ class Draw:
                 raise
             return None  # the reference does not work with such numbers, as if they were indices
         finally:
-            self.trace.direction = 0
+            self.trace.observes, self.trace.direction = False, 0
 
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         raise NotImplementedError

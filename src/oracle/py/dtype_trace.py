@@ -55,6 +55,7 @@ class Trace:
         self.calls = []
         self.carried = Carried()
         self.direction = 0  # where float64 runs move numbers that lie within rounding of a tie; 0: nowhere
+        self.observes = False  # whether a float64 run of moved inputs shows which of these numbers depend on inputs
         self.near_ties = False  # whether such a run has found one
 
     @property
@@ -116,6 +117,8 @@ class Repeat(TorchFunctionMode):
         self.done += 1
         if call.answer is not None:
             return call.answer
+        if call.rounding is not None and self.trace.observes:
+            call.rounding.observe(args[0])
         if call.rounding is not None and self.trace.direction != 0:
             args = self.leaning(call, args)
         result = function(*args, **kwargs)

@@ -18,6 +18,7 @@ from tensor_values import roundoff
 FACTOR, SHORT_FACTOR = 16, 2
 SHARE = 0.9  # the part of the elements that have at most PyTorch's error: others follow earlier ties
 MOST = 1 / 8  # the largest distance to a tie, in steps of the integers
+MOVE = 2.0 ** -22  # of the inputs, to find numbers that do not depend on them
 SAMPLE, LARGEST = 1 << 16, 1 << 24  # elements that are measured, and that an operand may have
 
 TO_NEAREST = ("round", "round_")
@@ -27,15 +28,21 @@ CASTS = ("to", "type", "type_as", "int", "long", "short", "char", "byte")
 
 class Rounding:
     """The operand of a call that rounds to integers, in PyTorch's own run. `ties`: their fraction, 0.5 or 0."""
-    __slots__ = ("operand", "ties")
+    __slots__ = ("moved", "operand", "ties")
 
     def __init__(self, operand: torch.Tensor, ties: float) -> None:
         self.operand, self.ties = operand.detach().clone(), ties
+        self.moved: torch.Tensor | None = None  # in a float64 run of moved inputs
+
+    def observe(self, moved: torch.Tensor) -> None:
+        self.moved = moved.detach().to(torch.float64).clone()
 
     def leaning(self, exact: torch.Tensor, direction: int) -> torch.Tensor | None:
         """The operand `exact` of the float64 run, with the numbers near a tie moved below it (-1) or above
         it (1). None if no number is near."""
         if exact.shape != self.operand.shape or not exact.is_floating_point():
+            return None
+        if self.moved is None or self.moved.shape != exact.shape:
             return None
         own = float64_place.to_place_of(self.operand, exact).to(torch.float64)
         exact = exact.detach().to(torch.float64)
@@ -49,8 +56,20 @@ class Rounding:
         margin = (factor * error * scale).clamp(max=MOST)
         tie = (exact - self.ties).round() + self.ties
         near = finite & ((exact - tie).abs() <= margin) & (margin > 0)
-        near &= (own != exact) | ~is_whole(exact)  # what a clamp gives is no tie, although others have an error
+        near &= exact != self.moved  # what a clamp gives is no tie, although other numbers have an error
         return torch.where(near, tie + direction * margin, exact) if bool(near.any()) else None
+
+
+class Scatter:
+    """Moves each number by an amount of its own, so that ratios and differences of two change, too."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator()
+        self.generator.manual_seed(1)
+
+    def __call__(self, exact: torch.Tensor) -> torch.Tensor:
+        share = torch.rand(exact.shape, generator=self.generator, dtype=torch.float64).to(exact.device)
+        return exact * (1 + MOVE * (1 + share))
 
 
 def is_whole(tensor: torch.Tensor) -> torch.Tensor:
