@@ -80,8 +80,7 @@ struct Context {
   std::vector<std::string> flags;
   std::vector<std::string> operator_files;  // each gets a header ATen/ops/NAME.h
   OperatorHeaders operators;
-  std::vector<std::string> declared;  // the names of `operators`, sorted
-  std::string operators_problem;      // why they cannot be declared
+  std::string operators_problem;  // why they cannot be declared
 };
 
 struct Compilation {
@@ -200,14 +199,10 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
                         compiled.trouble),
             context.name, std::move(diagnostics), false};
   }
-  // An error about an operator that is declared is the candidate's.
-  CallableOperators undeclared{FrameworkOperators(context.options->shim),
-                               CallsUnqualified(CodeOnly(context.text))};
-  std::erase_if(undeclared.names, [&](const std::string& name) {
-    return std::binary_search(context.declared.begin(), context.declared.end(), name);
-  });
+  const CallableOperators operators{FrameworkOperators(context.options->shim),
+                                    CallsUnqualified(CodeOnly(context.text))};
   BuildFailure failure =
-      Explain(std::move(diagnostics), NamesOf(context), undeclared,
+      Explain(std::move(diagnostics), NamesOf(context), operators,
               fmt::format("the compiler failed without a message ({})", compiled.trouble));
   if (failure.code == "unsupported_operator" && !context.operators_problem.empty()) {
     failure.message += " (PyTorch's operators are not known: " + context.operators_problem + ")";
@@ -234,9 +229,8 @@ Status DeclareNamedOperators(Context* context) {
     context->operators_problem = schemas.error().message;
     return {};
   }
-  context->declared =
-      OperatorsIn(CodeOnly(context->text), FrameworkOperators(context->options->shim));
-  context->operators = DeclareOperators(*schemas, context->declared);
+  context->operators = DeclareOperators(
+      *schemas, OperatorsIn(CodeOnly(context->text), FrameworkOperators(context->options->shim)));
   return {};
 }
 

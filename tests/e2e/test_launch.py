@@ -85,9 +85,10 @@ class LaunchTest(CupelTest):
         record = self.folder / "record.json"
         done = self.judge(LAUNCH, PTX, "--json", record)
         self.assertEqual(done.status, 0, done)
-        self.assertEqual([file["name"] for file in done.json["files"]], ["launch.json", "scale.ptx"])
-        self.assertEqual([r["kernel"] for r in done.json["resources"]], ["scale"])
-        exact = done.json["settings"][0]["established"]["outputs"][0]
+        verdict = json.loads(record.read_text())
+        self.assertEqual([file["name"] for file in verdict["files"]], ["launch.json", "scale.ptx"])
+        self.assertEqual([r["kernel"] for r in verdict["resources"]], ["scale"])
+        exact = verdict["settings"][0]["established"]["outputs"][0]
         self.assertEqual(exact["equal"], exact["elements"])
         again = self.cupel("verify", record)
         self.assertEqual(again.status, 0, again)
