@@ -230,7 +230,7 @@ TEST(RaceTrial, DistinguishesReadsOfAPlace) {
   ExpectError(RunRacing(ordered + kRead + kWrite + "st.global.u32 [%rd9], %r10;\n"));
   // Both race, the first one is used.
   ExpectError(RunRacing("ld.shared.u32 %r30, [%r8];\nst.global.u32 [%rd9], %r30;\n" +
-                      std::string(kRead) + kWrite));
+                        std::string(kRead) + kWrite));
 }
 
 TEST(RaceTrial, LoopsKeepTheLastFetchApart) {
