@@ -938,9 +938,9 @@ def get_inputs():
 
 TEST_F(OracleTest, WhatAClampGivesIsNoTie) {
   TorchOracle& oracle = Shared();
-  for (const char* code :
-       {"torch.floor(torch.relu(x - 1.1) * 1.7).int()", "(x * 100.3).clamp(-128, 127).to(torch.int8)",
-        "torch.round((x * 100.3).clamp(max=63.5)).int()"}) {
+  for (const char* code : {"torch.floor(torch.relu(x - 1.1) * 1.7).int()",
+                           "(x * 100.3).clamp(-128, 127).to(torch.int8)",
+                           "torch.round((x * 100.3).clamp(max=63.5)).int()"}) {
     const CaseOutcome outcome =
         One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kScaledTail));
     ASSERT_EQ(FailureOf(outcome), "") << code;

@@ -51,9 +51,10 @@ const std::string kLibraryExp = R"(
 
 TEST(CancelledRounding, FindsExponentials) {
   EXPECT_EQ(Found(kLibraryExp), "fma add shl");
-  EXPECT_EQ(Found(Replaced(kLibraryExp, "neg.f32 %f10, %f9;\n  fma.rn.f32 %f12, %f1, 0f3FB8AA3B, %f10;",
-                           "sub.f32 %f12, %f1, %f9;")),
-            "fma add shl");
+  EXPECT_EQ(
+      Found(Replaced(kLibraryExp, "neg.f32 %f10, %f9;\n  fma.rn.f32 %f12, %f1, 0f3FB8AA3B, %f10;",
+                     "sub.f32 %f12, %f1, %f9;")),
+      "fma add shl");
   EXPECT_EQ(Found(Replaced(kLibraryExp, "fma.rm.f32 %f8, %f1, 0f437C0000, %f6;",
                            "add.rm.f32 %f8, %f1, 0f4B400001;")),
             "add add shl");
