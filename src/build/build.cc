@@ -470,7 +470,6 @@ Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
   return outcome;
 }
 
-/// Chooses the architecture, and builds again if the compiler wants another.
 /// Calls `build`, which builds `text` for the architecture of the options that it gets. If the
 /// compiler says that the code needs the suffix "a", "auto" builds again with it.
 template <class BuildOne>
@@ -545,9 +544,10 @@ Result<Outcome> BuildWithoutHost(const Context& context, Result<Compiled> (*comp
   Image& image = images.front();
   if (image.from_cache) return Outcome(std::move(image));
   TRY_ASSIGN(const Compilation compilation, RunCompiler(context, {}, compile));
-  auto diagnostics = ParseDiagnostics(compilation.compiled.output, compilation.folder.path());
   if (!compilation.compiled.ok) {
-    return Outcome(FailureOf(context, compilation, std::move(diagnostics)));
+    return Outcome(
+        FailureOf(context, compilation,
+                  ParseDiagnostics(compilation.compiled.output, compilation.folder.path())));
   }
   Artefacts artefacts;
   artefacts.sandbox = compilation.compiled.sandbox;

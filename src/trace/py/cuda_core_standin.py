@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from refusal import Refusal, unsupported
+from refusal import unsupported
 from source_kernels import Kernel, SourceKernels, bytes_of_number
 from standins import Module
 
@@ -148,16 +148,8 @@ def modules(kernels: SourceKernels) -> dict[str, Module]:
     """cuda and its submodules, by name."""
     Program.kernels = Device.kernels = kernels
 
-    def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except Refusal as refusal:
-                raise kernels.recording.refuse(refusal) from None
-        return call
-
-    values = {"Device": refusing(Device), "Stream": CoreStream, "Program": refusing(Program),
-              "ProgramOptions": refusing(ProgramOptions), "LaunchConfig": refusing(LaunchConfig), "launch": launch,
+    values = {"Device": kernels.refusing(Device), "Stream": CoreStream, "Program": kernels.refusing(Program),
+              "ProgramOptions": kernels.refusing(ProgramOptions), "LaunchConfig": kernels.refusing(LaunchConfig), "launch": launch,
               "ObjectCode": ObjectCode, "Kernel": Kernel}
     core, experimental, package = Module("cuda.core"), Module("cuda.core.experimental"), Module("cuda")
     for module in (core, experimental):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from refusal import Refusal, unsupported
+from refusal import unsupported
 from source_kernels import Kernel, SourceKernels, bytes_of_number
 from standins import Module, same
 
@@ -22,7 +22,6 @@ DTYPES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32
 
 class Array:
     """cupy.ndarray: a view of a tensor's memory."""
-    kernels: SourceKernels
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
@@ -199,17 +198,9 @@ def accepts_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def modules(kernels: SourceKernels) -> dict[str, Module]:
     """cupy and its submodules, by name."""
-    Array.kernels = RawModule.kernels = CurrentStream.kernels = kernels
+    RawModule.kernels = CurrentStream.kernels = kernels
     CurrentStream.current = kernels.recording.order.default
     CurrentStream.null = CurrentStream(null=True)
-
-    def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except Refusal as refusal:
-                raise kernels.recording.refuse(refusal) from None
-        return call
 
     cupy, cuda = Module("cupy"), Module("cupy.cuda")
     cuda.__dict__.update({
@@ -218,9 +209,9 @@ def modules(kernels: SourceKernels) -> dict[str, Module]:
         "is_available": lambda: True, "runtime": Module("cupy.cuda.runtime")})
     cuda.runtime.__dict__.update({"deviceSynchronize": torch.cuda.synchronize, "getDeviceCount": lambda: 1,
                                   "getDevice": lambda: 0, "setDevice": lambda _d: None})
-    arrays = refusing(array_of)
+    arrays = kernels.refusing(array_of)
     cupy.__dict__.update({
-        "__version__": VERSION, "cuda": cuda, "RawKernel": refusing(RawKernel), "RawModule": refusing(RawModule),
+        "__version__": VERSION, "cuda": cuda, "RawKernel": kernels.refusing(RawKernel), "RawModule": kernels.refusing(RawModule),
         "ndarray": Array, "asarray": arrays, "from_dlpack": arrays, "fromDlpack": arrays,
         "memoize": lambda **_kwargs: functools.cache, "util": Module("cupy.util"), "fuse": same})
     cupy.util.__dict__["memoize"] = cupy.memoize

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from launches import Launch, append, pointer, raw, storages_of
+from launches import Launch, append, packed, pointer, raw
 from refusal import Refusal
 from source_kernels import ADDRESS_BYTES, Kernel, SourceKernels
 from storages import TYPES
@@ -120,8 +120,7 @@ class Description:
         launch = Launch(kernel.image, kernel.name, dim3("grid"), dim3("block"), dim3("cluster"),
                         shared, parameters,
                         cooperative=bool(step.get("cooperative", False)))
-        recording = self.kernels.recording
-        append(recording, launch, kernel.hash, sorted(kernel.written(frozenset(storages_of(recording, launch)))))
+        append(self.kernels.recording, launch, kernel.hash, kernel.written)
 
     def argument(self, value: Any, kernel: Kernel, number: int, tensors: dict[str, torch.Tensor], names: dict[str, Any],
                  where: str) -> dict[str, Any]:
@@ -143,7 +142,7 @@ class Description:
         (kind, number_of), *rest = list(value.items()) or [("", None)]
         if rest or kind not in (*INTEGERS, *FLOATS, "bfloat16"):
             raise self.wrong("%s has none of tensor, %s" % (where, ", ".join((*INTEGERS, *FLOATS, "bfloat16"))))
-        data = packed(kind, self.number(number_of, names, where))
+        data = bytes_of(kind, self.number(number_of, names, where))
         if len(data) != kernel.parameters[number]:
             raise self.wrong("%s: %s has %d bytes, and the kernel's parameter %d" % (
                 where, kind, len(data), kernel.parameters[number]))
@@ -161,14 +160,10 @@ class Description:
         return fields
 
 
-def packed(kind: str, value: Any) -> bytes:
+def bytes_of(kind: str, value: Any) -> bytes:
     if kind in INTEGERS:
         return (int(value) % (1 << 8 * INTEGERS[kind])).to_bytes(INTEGERS[kind], "little")
-    form = FLOATS.get(kind, "<f")
-    try:
-        data = struct.pack(form, float(value))
-    except OverflowError:
-        data = struct.pack(form, float("inf") if value > 0 else float("-inf"))
+    data = packed(FLOATS.get(kind, "<f"), float(value))
     if kind != "bfloat16":
         return data
     bits = struct.unpack("<I", data)[0]

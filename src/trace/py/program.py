@@ -43,7 +43,7 @@ class Program:
         files.install()
         install(self.recording, Extensions(self.recording, files, ask), request["device"])
         Clock(self.file, self.recording.note).install()
-        kernels = SourceKernels(self.recording, ask, request["device"])
+        kernels = SourceKernels(self.recording, ask)
         torch.cuda._compile_kernel = functools.partial(compile_kernel, kernels)
         provide("cupy", lambda: self.standin("cupy_standin", kernels))
         provide("cuda", lambda: self.standin("cuda_core_standin", kernels))

@@ -9,14 +9,14 @@ import functools
 import inspect
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 import torch.cuda._utils
 
 from extensions import Ask
-from launches import Launch, append, pointer, raw, storages_of
+from launches import Launch, append, pointer, raw
 from ptx_writes import written_parameters
 from recording import Recording
 from refusal import Refusal, unsupported
@@ -67,8 +67,8 @@ class Kernel:
 
 
 class SourceKernels:
-    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any]) -> None:
-        self.recording, self.ask, self.device = recording, ask, device
+    def __init__(self, recording: Recording, ask: Ask) -> None:
+        self.recording, self.ask = recording, ask
 
     def compile(self, name: str, source: str, flags: Iterable[Any] = (), instances: Iterable[Any] = (),
                 language: str = "cuda") -> list[Kernel]:
@@ -96,9 +96,8 @@ class SourceKernels:
         parameters = [self.parameter(kernel, i, v) for i, v in enumerate(values)]
         launch = Launch(kernel.image, kernel.name, dim3(grid), dim3(block), dim3(cluster), shared, parameters, limit,
                         cooperative)
-        written = kernel.written(frozenset(storages_of(self.recording, launch)))
         with self.recording.order.entered(stream):
-            append(self.recording, launch, kernel.hash, sorted(written))
+            append(self.recording, launch, kernel.hash, kernel.written)
 
     def parameter(self, kernel: Kernel, number: int, value: Any) -> dict[str, Any]:
         size = kernel.parameters[number]
@@ -134,6 +133,15 @@ class SourceKernels:
 
     def contains_address(self, data: bytes) -> bool:
         return any(self.place_of(data[i:i + ADDRESS_BYTES]) is not None for i in range(0, len(data) - 7, ADDRESS_BYTES))
+
+    def refusing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, whose refusals count whatever the program does with them."""
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Refusal as refusal:
+                raise self.recording.refuse(refusal) from None
+        return call
 
     def wrong(self, message: str) -> Refusal:
         return self.recording.refuse(Refusal("wrong_arguments", message))
@@ -175,19 +183,19 @@ def bytes_of_number(value: Any, integer: str = "<q", real: str = "<d") -> bytes 
 class TorchKernel:
     """What torch.cuda._compile_kernel returns."""
 
-    def __init__(self, kernels: SourceKernels, kernel: Kernel) -> None:
-        self.kernels, self.kernel, self.limit = kernels, kernel, 0
-        self.real = REAL
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.limit = kernel, 0
 
     def __call__(self, grid: Any = (1, 1, 1), block: Any = (1, 1, 1), args: Any = None, shared_mem: int = 0,
                  stream: Any = None) -> None:
         values = []
         for arg in args or ():
-            value = arg if isinstance(arg, torch.Tensor) else bytes_of_number(arg, "<i", self.real)
+            value = arg if isinstance(arg, torch.Tensor) else bytes_of_number(arg, "<i", REAL)
             if value is None or not isinstance(arg, (torch.Tensor, int, float)):
                 raise TypeError("Unsupported argument type: %s" % type(arg))
             values.append(value)
-        self.kernel.launch(grid, block, values, shared_mem, self.limit, self.kernels.stream_at(stream))
+        self.kernel.launch(grid, block, values, shared_mem, self.limit,
+                           self.kernel.kernels.stream_at(stream))
 
     def set_shared_memory_config(self, shared_mem_bytes: int) -> None:
         self.limit = int(shared_mem_bytes)
@@ -201,4 +209,4 @@ def compile_kernel(kernels: SourceKernels, kernel_source: str, kernel_name: str,
     found = kernels.named(compiled, kernel_name, True)
     if found is None:
         raise RuntimeError("CUDA error: NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID: %s" % kernel_name[:200])
-    return TorchKernel(kernels, found)
+    return TorchKernel(found)

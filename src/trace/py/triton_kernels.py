@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import struct
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from triton.runtime.autotuner import OutOfResources
 
 import without_threads
 from extensions import Ask
-from launches import Launch, append, pointer, raw, storages_of
+from launches import Launch, append, packed, pointer, raw
 from ptx_writes import written_parameters
 from recording import Recording
 from refusal import Refusal, unsupported
@@ -230,7 +229,7 @@ class Kernels:
                         metadata.shared, parameters,
                         cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
                         early=bool(getattr(metadata, "launch_pdl", False)))
-        append(recording, launch, kernel.hash, sorted(kernel.written(frozenset(storages_of(recording, launch)))))
+        append(recording, launch, kernel.hash, kernel.written)
 
     def parameters(self, kernel: Kernel, args: Any) -> Iterator[dict[str, Any]]:
         source, maps = kernel.src, list(getattr(kernel.metadata, "tensordesc_meta", None) or [])
@@ -252,7 +251,8 @@ class Kernels:
             size = INTEGERS[kind]
             yield raw((int(value) % (1 << 8 * size)).to_bytes(size, "little"))
         elif kind in FLOATS:
-            yield raw(packed(kind, float(value)))
+            data = packed(FLOATS[kind], float(value))
+            yield raw(data[2:] if kind == "bf16" else data)
         elif kind != "constexpr":
             raise self.refuse(unsupported("an argument of Triton's type %s" % kind))
 
@@ -302,12 +302,3 @@ class Kernels:
 
     def refuse(self, refusal: Refusal) -> Refusal:
         return self.recording.refuse(refusal)
-
-
-def packed(kind: str, value: float) -> bytes:
-    """A number in the type of a kernel's parameter. Too large numbers become infinite, as in C."""
-    try:
-        data = struct.pack(FLOATS[kind], value)
-    except OverflowError:
-        data = struct.pack(FLOATS[kind], float("inf") if value > 0 else float("-inf"))
-    return data[2:] if kind == "bf16" else data
