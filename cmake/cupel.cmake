@@ -115,6 +115,13 @@ function(cupel_unity target)
   endif()
 endfunction()
 
+# CI runs a share of the tests that need PyTorch, another one with each commit (tools/run_tests); "1/3" is the second
+# of three. Empty: all of them.
+set(CUPEL_TEST_SHARE "" CACHE STRING "the share of the tests with PyTorch to run, as INDEX/COUNT")
+if(CUPEL_TEST_SHARE MATCHES "^([0-9]+)/([0-9]+)$")
+  set(cupel_share "GTEST_SHARD_INDEX=${CMAKE_MATCH_1};GTEST_TOTAL_SHARDS=${CMAKE_MATCH_2}")
+endif()
+
 function(cupel_library name)
   cmake_parse_arguments(ARG "HOT" "TEST_MAIN" "DEPS;LINK;HOT_FILES;SHARED_SUITES" ${ARGN})
   set(pch cupel_pch)
@@ -169,7 +176,7 @@ function(cupel_library name)
     foreach(suite IN LISTS ARG_SHARED_SUITES)
       add_test(NAME ${name}/${suite} COMMAND ${name}_test --gtest_filter=${suite}.*)
       set_tests_properties(${name}/${suite} PROPERTIES TIMEOUT 900 COST 50
-        ENVIRONMENT CUPEL_HOME=${CMAKE_SOURCE_DIR} SKIP_REGULAR_EXPRESSION "PyTorch was not found")
+        ENVIRONMENT "CUPEL_HOME=${CMAKE_SOURCE_DIR};${cupel_share}" SKIP_REGULAR_EXPRESSION "PyTorch was not found")
     endforeach()
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/ TEST_FILTER "${filter}"
       PROPERTIES TIMEOUT 120 ENVIRONMENT CUPEL_HOME=${CMAKE_SOURCE_DIR})

@@ -32,8 +32,8 @@ def missing():
     return None if python_with_torch() else "PyTorch"
 
 
-def ci_sample(paths, every=3):
-    """With CI=true, the files that the last 20 commits changed and every third of the others; otherwise all. Checks
+def ci_sample(paths, every=6):
+    """With CI=true, the files that the last 20 commits changed and every sixth of the others; otherwise all. Checks
     of many files of the same kind take minutes, and `make nightly` checks all."""
     if os.environ.get("CI") != "true":
         return list(paths)
@@ -44,8 +44,8 @@ def ci_sample(paths, every=3):
             if i % every == 0 or str(pathlib.Path(path).relative_to(SOURCE)) in changed]
 
 
-def ci_choice(cases, every=3):
-    """With CI=true, every third item of a dict, others with each commit; otherwise all."""
+def ci_choice(cases, every=6):
+    """With CI=true, every sixth item of a dict, others with each commit; otherwise all."""
     if os.environ.get("CI") != "true":
         return cases
     log = subprocess.run(["git", "-C", SOURCE, "rev-list", "--count", "HEAD"], capture_output=True, text=True)
@@ -53,8 +53,8 @@ def ci_choice(cases, every=3):
     return {name: case for i, (name, case) in enumerate(cases.items()) if (i + first) % every == 0}
 
 
-def ci_share(every=3):
-    """Decorates a class of slow tests. With CI=true, only every third method runs, and which ones changes with each
+def ci_share(every=6):
+    """Decorates a class of slow tests. With CI=true, only every sixth method runs, and which ones changes with each
     commit, so that a few commits run all; otherwise, and in `make nightly`, all run."""
     def decorate(cls):
         if os.environ.get("CI") != "true":

@@ -149,7 +149,7 @@ def norm(write):
     return source(write, term="row[i] * row[i]", arguments=", double eps")
 
 
-@ci_share()
+@ci_share(2)
 class Equivalence(CupelTest):
     def judge(self, code, kernel, *args):
         task = self.folder / "task"

@@ -74,7 +74,7 @@ FAST = ["--device", "emu", "--settings", "single", "--trials", "1", "--distribut
         "--seed", "3"]
 
 
-@ci_share()
+@ci_share(2)
 class ImportTest(CupelTest):
     def setUp(self):
         super().setUp()

@@ -108,7 +108,7 @@ def norm(affine):
                   pointers="x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>()")
 
 
-@ci_share()
+@ci_share(2)
 class OtherInputs(CupelTest):
     def task(self, what, name="task", drawn="torch.randn(rows, columns)", domain=None):
         folder = self.folder / name

@@ -111,7 +111,7 @@ class McpTest(CupelTest):
         self.assertEqual(len(descendants(self.server.pid)) > 1, wanted)
 
 
-@ci_share()
+@ci_share(2)
 class Judging(McpTest):
     def test_verdicts_are_answers(self):
         right = self.check(kernels.LINEAR)
@@ -208,7 +208,7 @@ class Hostile(McpTest):
         self.assertTrue(self.call("run_report", run="--version")["isError"])
 
 
-@ci_share()
+@ci_share(2)
 class Ends(McpTest):
     def test_a_cancelled_call_ends_at_once(self):
         number = self.begin_check(SLOW)

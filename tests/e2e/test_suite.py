@@ -27,7 +27,7 @@ def results(run):
     return without_timing(json.loads((run / "results.json").read_text()))
 
 
-@ci_share()
+@ci_share(2)
 class SuiteRuns(CupelTest):
     def setUp(self):
         super().setUp()

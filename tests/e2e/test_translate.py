@@ -35,7 +35,7 @@ OUT_OF_BOUNDS = kernels.linear("(row < rows && k < depth) ? x[row * depth + k]",
                                "(row <= rows && k < depth) ? x[(row + 1) * depth + k]")
 
 
-@ci_share()
+@ci_share(2)
 class Translate(CupelTest):
     def model(self, *answers):
         script = self.write("model.py", MODEL)

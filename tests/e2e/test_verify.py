@@ -45,7 +45,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
-@ci_share()
+@ci_share(2)
 class Verify(CupelTest):
     def record(self, source, *args, name="record.json"):
         record = self.folder / name
