@@ -31,6 +31,7 @@ POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "program"), "kernel"), **di
                **dict.fromkeys(("list", "records", "paths"), "file")}
 # Values that the help lists in a sentence. A word is offered if it occurs in the help.
 WORDS = {"--device": ("emu", "gpu", "gpu:all"), "--distributions": ("all", "none"),
+         "--operators": ("allowed", "none", "auto"),
          "--baselines": ("eager", "compile", "max-autotune", "none", "probe")}
 NOTES = re.compile(r"REQUIRED|Excludes:|Needs:|\(Env:")  # what follows names and type
 

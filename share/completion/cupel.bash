@@ -7,17 +7,17 @@ _cupel_command() {
   subcommands='' options=''
   case $command in
     '') subcommands='build check extract verify bench stream profile optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
-    'build') subcommands='' options='-h --help --task --gpu-model --model --python --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources' ;;
-    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
-    'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
+    'build') subcommands='' options='-h --help --task --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
+    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-exact --schedules' ;;
+    'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
-    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
-    'stream') subcommands='' options='-h --help --settings --trials --distributions --shadow -o --output --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --entry --sources --keep' ;;
-    'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
-    'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
-    'confirm') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox --repeats --no-references --unsandboxed' ;;
+    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
+    'stream') subcommands='' options='-h --help --settings --trials --distributions --shadow -o --output --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
+    'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --keep' ;;
+    'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
+    'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
+    'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
+    'confirm') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --repeats --no-references --unsandboxed' ;;
     'task') subcommands='list show controls filter import' options='-h --help' ;;
     'task list' | 'task show' | 'suite compare') subcommands='' options='-h --help --json -q --quiet' ;;
     'task controls') subcommands='' options='-h --help --backward --settings --full-size --device --gpu-model --model --python --seed --json -q --quiet' ;;
@@ -27,11 +27,11 @@ _cupel_command() {
     'doctor') subcommands='' options='-h --help --python --json -q --quiet' ;;
     'selftest') subcommands='' options='-h --help --filter --jobs --device --gpu-model --model --python --seed --json -q --quiet' ;;
     'worker') subcommands='' options='-h --help --python --cases --allow-weak-sandbox' ;;
-    'review') subcommands='calibrate' options='-h --help --task --backward --model --budget --budget-tokens --transcript --calibration --no-reflect --show-findings --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
+    'review') subcommands='calibrate' options='-h --help --task --backward --model --budget --budget-tokens --transcript --calibration --no-reflect --show-findings --device --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'review calibrate') subcommands='' options='-h --help --labels --model --budget --budget-tokens --transcript --instructions --no-reflect -o --out --python -q --quiet' ;;
-    'mcp') subcommands='' options='-h --help --device --gpu-model --python --arch --flag --include --allow-weak-sandbox --model --budget --budget-tokens --transcript --calibration --jobs --timeout' ;;
+    'mcp') subcommands='' options='-h --help --device --gpu-model --python --arch --flag --include --compile-limit --allow-weak-sandbox --model --budget --budget-tokens --transcript --calibration --jobs --timeout' ;;
     'suite') subcommands='run report merge compare' options='-h --help' ;;
-    'suite run') subcommands='' options='-h --help --kernels --direction --settings --trials --full-size --no-baselines --rounds --workers --jobs --cases -o --output --resume --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --allow-weak-sandbox' ;;
+    'suite run') subcommands='' options='-h --help --kernels --direction --settings --trials --full-size --no-baselines --rounds --workers --jobs --cases -o --output --resume --device --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'suite report') subcommands='' options='-h --help --records --json -q --quiet' ;;
     'suite merge') subcommands='' options='-h --help -o --output --json -q --quiet' ;;
   esac
@@ -63,7 +63,7 @@ _cupel_value() {
     *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
     *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
-    *' --flag' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
+    *' --flag' | *' --compile-limit' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
     *' --settings') kind='words' choices='single multi heldout all' ;;
     *' --operators') kind='words' choices='allowed none auto' ;;

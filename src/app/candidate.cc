@@ -84,8 +84,8 @@ Status RequireCudaFile(const fs::path& kernel, const OneFileOnly& reason) {
 }
 
 Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const Common& common,
-                                        const Compile& compile) {
-  TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile));
+                                        const Compile& compile, Events& events) {
+  TRY_ASSIGN(const build::Options options, CompilerOptions(common, compile, events));
   if (const auto script = SetupScriptOf(kernel, compile.sources)) {
     return BuildSetup(*script, common, compile, options);
   }

@@ -28,9 +28,9 @@ struct OneFileOnly {
 Status RequireCudaFile(const std::filesystem::path& kernel, const OneFileOnly& reason);
 
 /// Builds a .cu file, a candidate of several files or of a setup.py, or opens a Python program.
-/// Thread-safe.
+/// Thread-safe. Reports what the compiler does to `events`.
 Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const Common& common,
-                                        const Compile& compile);
+                                        const Compile& compile, Events& events);
 /// Reports the candidate's notes.
 void ReportNotes(const assay::Candidate& candidate, Events& events);
 

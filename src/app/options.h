@@ -31,6 +31,7 @@ struct Compile {
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;
   std::vector<std::filesystem::path> sources;  // files of the candidate, in addition to the kernel
+  int seconds = 300;                           // build::Options::deadline
   bool allow_weak_sandbox = false;  // run untrusted code even if the sandbox is incomplete
 };
 
@@ -41,8 +42,8 @@ struct Target {
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;
   bool full_size = false;  // do not use the task's smaller sizes for the emulator
-  /// Whether PyTorch's operators in host code are allowed: "allowed", "none", or "auto", which
-  /// allows them for KernelBench problems.
+  /// PyTorch's operators that host code may call, as task::ParseAllowedOperators takes them;
+  /// "auto": those that the task allows.
   std::string operators = "auto";
 };
 

@@ -119,7 +119,8 @@ Result<int> GpuOrdinal(std::string_view device) {
       "use --device emu, or gpu:0");
 }
 
-Result<build::Options> CompilerOptions(const Common& common, const Compile& compile) {
+Result<build::Options> CompilerOptions(const Common& common, const Compile& compile,
+                                       Events& events) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   build::Options options;
@@ -132,8 +133,8 @@ Result<build::Options> CompilerOptions(const Common& common, const Compile& comp
   options.stop = common.stop;
   TRY_ASSIGN(const auto operators, MakeOperators(common));
   options.operator_schemas = [operators] { return operators->Schemas(); };
-  // A kernel of CUTLASS's or FlashAttention's templates takes minutes.
-  if (!compile.include_roots.empty()) options.deadline = std::chrono::minutes(5);
+  options.deadline = std::chrono::seconds(compile.seconds);
+  options.progress = [&events](const std::string& stage) { events.Show(Progress{stage}); };
   // The compiler runs in its own folder, so paths must be absolute.
   for (const auto& root : compile.include_roots) {
     options.include_roots.push_back(std::filesystem::absolute(root));
@@ -177,7 +178,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
   parts.oracle_scripts = data / "src" / "oracle" / "py";
-  TRY_ASSIGN(parts.build, CompilerOptions(common, compile));
+  TRY_ASSIGN(parts.build, CompilerOptions(common, compile, events));
   parts.build.device_major = parts.engine->Device().major;
   parts.record.program = "/proc/self/exe";
   // Recording a call takes about 60 ms. Host code that never returns must be detected within
@@ -257,14 +258,17 @@ std::vector<task::SettingKind> KindsOf(const Target& target) {
   return {};
 }
 
+task::AllowedOperators OperatorsOf(const Target& target) {
+  return task::ParseAllowedOperators(target.operators).value_or(task::AllowedOperators());
+}
+
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common) {
   assay::Question question;
   question.task = &task;
   question.direction = DirectionOf(target);
   question.kinds = KindsOf(target);
   question.trials = target.trials;
-  question.allow_operators =
-      target.operators == "allowed" || (target.operators == "auto" && task.allows_operators);
+  question.operators = target.operators == "auto" ? task.operators : OperatorsOf(target);
   question.seed = common.seed;
   return question;
 }

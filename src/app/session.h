@@ -13,6 +13,7 @@
 #include "base/events.h"
 #include "oracle/baseline.h"
 #include "oracle/importer.h"
+#include "task/allowed_operators.h"
 #include "task/task.h"
 
 namespace cupel::app {
@@ -49,8 +50,9 @@ Result<int> GpuOrdinal(std::string_view device);
 /// The processes that run Python code of candidates, in this installation.
 Result<std::shared_ptr<trace::PythonPool>> MakePythons(const Common& common,
                                                        const Compile& compile);
-/// The options for builds in this installation.
-Result<build::Options> CompilerOptions(const Common& common, const Compile& compile);
+/// The options for builds in this installation. They report to `events`, which must outlive them.
+Result<build::Options> CompilerOptions(const Common& common, const Compile& compile,
+                                       Events& events);
 /// The options for an importer in this installation.
 Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 
@@ -63,6 +65,9 @@ Result<std::optional<int>> GpuOf(const Common& common);
 task::Direction DirectionOf(const Target& target);
 /// The kinds of settings that `target` selects. Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);
+
+/// What --operators allows: nothing if it is "auto".
+task::AllowedOperators OperatorsOf(const Target& target);
 
 /// The question that these options ask the assay. Borrows `task`.
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <set>
 #include <utility>
 
+#include "assay/configurations.h"
 #include "assay/declared.h"
 #include "assay/loaded_images.h"
 #include "assay/open_recorder.h"
@@ -16,6 +18,7 @@
 #include "assay/setting_judge.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/name_some.h"
 #include "base/random.h"
 #include "base/version.h"
 #include "build/build.h"
@@ -118,10 +121,12 @@ void NoteSamples(records::Verdict& verdict) {
 /// other sizes, too.
 void JudgeOperators(records::Verdict& verdict, const Question& question,
                     const std::set<std::string>& operators, bool has_kernel) {
+  constexpr size_t kShown = 8;
   if (operators.empty()) {
     const bool contains = std::find(verdict.notes.begin(), verdict.notes.end(),
                                     build::kCallsOperators) != verdict.notes.end();
-    if (!contains || question.allow_operators) return;
+    const bool allows_some = question.operators.all || !question.operators.names.empty();
+    if (!contains || allows_some) return;
     AddReason(verdict, records::Decision::kRejected,
               {"framework_operator",
                "host code contains calls of PyTorch's operators, which are not allowed for this "
@@ -129,28 +134,27 @@ void JudgeOperators(records::Verdict& verdict, const Question& question,
                ""});
     return;
   }
-  constexpr size_t kShown = 8;
-  std::vector<std::string> names(operators.begin(), operators.end());
-  const size_t more = names.size() > kShown ? names.size() - kShown : 0;
-  names.resize(names.size() - more);
-  std::string list = fmt::format("{}", fmt::join(names, ", "));
-  if (more > 0) list += fmt::format(" and {} more", more);
+  const std::vector<std::string> names(operators.begin(), operators.end());
+  std::vector<std::string> refused;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(refused),
+               [&](const std::string& name) { return !question.operators.Allow(name); });
   if (!has_kernel) {
-    AddReason(
-        verdict, records::Decision::kRejected,
-        {"no_kernel",
-         fmt::format(
-             "no kernel of the candidate has a part in the result: PyTorch computes it ({})", list),
-         ""});
-  } else if (!question.allow_operators) {
+    AddReason(verdict, records::Decision::kRejected,
+              {"no_kernel",
+               fmt::format(
+                   "no kernel of the candidate has a part in the result: PyTorch computes it ({})",
+                   NameSome(names, kShown)),
+               ""});
+  } else if (!refused.empty()) {
     AddReason(verdict, records::Decision::kRejected,
               {"framework_operator",
                fmt::format("host code lets PyTorch compute a part of the result ({}), which is not "
                            "allowed for this task; --operators allowed permits it",
-                           list),
+                           NameSome(refused, kShown)),
                ""});
   } else {
-    verdict.notes.push_back(fmt::format("PyTorch computes a part of the result: {}", list));
+    verdict.notes.push_back(
+        fmt::format("PyTorch computes a part of the result: {}", NameSome(names, kShown)));
   }
 }
 
@@ -358,6 +362,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                     (question.distributions.empty() ? 0 : 1);
   const int total = static_cast<int>(settings.size()) * steps;
   bool ended = false, may_scramble = true;
+  int configurations = 1;
   for (size_t i = 0; i < settings.size(); ++i) {
     const task::Setting* setting = settings[i];
     if (ended || !claim.covered[i]) {
@@ -391,6 +396,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = (*recorder)->sandbox();
     if (images == nullptr) AddExtensions(verdict, result);
+    configurations = std::max(configurations, result.configurations);
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {
       judged.plan = std::move(result.plan);
@@ -413,6 +419,13 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
   if (images == nullptr && operators.empty()) JudgeCopies(verdict, own_work);
+  if (configurations > 1 && verdict.decision == records::Decision::kAccepted) {
+    TRY_ASSIGN(auto tried, TryConfigurations(candidate, question, parts_, configurations, seed));
+    for (records::Reason& reason : tried.reasons) {
+      AddReason(verdict, records::Decision::kRejected, std::move(reason));
+    }
+    verdict.notes.push_back(std::move(tried.note));
+  }
   if (images != nullptr) {
     for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));
   }

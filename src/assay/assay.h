@@ -22,6 +22,7 @@
 #include "os/temp_dir.h"
 #include "plan/plan.h"
 #include "record/recorder.h"
+#include "task/allowed_operators.h"
 #include "task/task.h"
 #include "trace/python_pool.h"
 
@@ -35,7 +36,7 @@ struct Question {
   int trials = 5;                        // per setting
   std::optional<uint64_t> seed;          // the user's; else system entropy. Shown in the verdict
   bool fresh_cases = false;              // never take cases from the pool: for a new best
-  bool allow_operators = false;          // PyTorch may do a part of the work
+  task::AllowedOperators operators;      // what PyTorch may compute
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
   bool shadows = false;                  // also check in exact arithmetic, with shadow values
   bool integers = false;                 // also check bit for bit on small integers
@@ -68,6 +69,7 @@ struct Parts {
 /// A Python program. It is recorded as a whole, and its extensions are compiled then.
 struct PythonProgram {
   std::string source_hash;
+  int configuration = 0;  // trace::Options::configuration
 };
 
 /// A candidate and the result of its build.

@@ -359,6 +359,7 @@ class SettingRun {
       result_.plan = plan_;
       result_.images = std::move(recording.images);
       result_.notes = std::move(recording.notes);
+      result_.configurations = recording.configurations;
     }
     return true;
   }

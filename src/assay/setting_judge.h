@@ -46,6 +46,7 @@ struct SettingResult {
   build::Images images;            // of the plan
   std::vector<std::string> notes;  // of the recording
   std::string torch_version;
+  int configurations = 1;  // record::Recording::configurations
 };
 
 /// Runs trials until one fails.

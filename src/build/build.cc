@@ -188,10 +188,11 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
                        std::vector<Diagnostic> diagnostics) {
   const Compiled& compiled = compilation.compiled;
   if (compiled.timed_out) {
-    return {
-        "build_timeout",
-        fmt::format("the compiler did not finish within {} s", context.options->deadline.count()),
-        context.name, std::move(diagnostics), false};
+    return {"build_timeout",
+            fmt::format("the compiler did not finish within {} s (--compile-limit SECONDS gives it "
+                        "more)",
+                        context.options->deadline.count()),
+            context.name, std::move(diagnostics), false};
   }
   if (compiled.limits) {
     return {"build_limits",

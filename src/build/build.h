@@ -30,11 +30,13 @@ struct Options {
   int device_major = 9;                              // of the compute capability, for "auto"
   std::vector<std::string> flags;                    // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
-  std::chrono::seconds deadline{120};
+  std::chrono::seconds deadline{300};                // of all files together
   /// The schemas of PyTorch's operators (plan::OperatorRunner::Schemas), called if a source does
   /// not compile without them. If empty, or if it fails, sources that call operators do not
   /// compile.
   std::function<Result<std::vector<std::string>>()> operator_schemas = {};
+  /// Is told every few seconds what the compiler does. Called from other threads.
+  std::function<void(const std::string&)> progress = {};
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
   std::stop_token stop;             // ends the compiler
 };

@@ -10,10 +10,13 @@
 #include <cstdlib>
 #include <future>
 #include <map>
+#include <numeric>
 #include <stop_token>
 #include <utility>
 
 #include "base/lanes.h"
+#include "base/printable.h"
+#include "build/compile_watch.h"
 #include "build/steps.h"
 #include "os/files.h"
 #include "os/process.h"
@@ -26,6 +29,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxOutput = 1u << 20;
+
+/// Of cicc and ptxas. A fixed number: ptxas orders its code by it, and a cubin should not depend on
+/// the machine that made it.
+constexpr int kCompilerThreads = 8;
+/// ptxas splits its work only above this size of PTX: that of hundreds of template instances.
+constexpr uintmax_t kLargePtx = uintmax_t{2} << 20;
 
 os::Confinement Confine(const Job& job) {
   os::Confinement confinement;
@@ -47,7 +56,8 @@ os::Confinement Confine(const Job& job) {
   confinement.writable = {job.folder};
   confinement.address_space_bytes = uint64_t{8} << 30;
   confinement.file_bytes = uint64_t{1} << 30;
-  confinement.cpu_seconds = static_cast<uint64_t>(job.options->deadline.count()) + 1;
+  confinement.cpu_seconds =
+      static_cast<uint64_t>(job.options->deadline.count()) * kCompilerThreads + 1;
   confinement.processes = 64;
   confinement.allow_weak = job.options->allow_weak_sandbox;
   return confinement;
@@ -77,6 +87,7 @@ std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::
           ? fmt::format("arch={},code={}", job.virtual_arch, job.options->arch)
           : fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",
+      fmt::format("--split-compile={}", kCompilerThreads),
       "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit rejects
   if (!unit.keep.empty()) flags.insert(flags.end(), {"--keep-dir", unit.keep});
   for (const std::string& flag : job.flags) {
@@ -98,6 +109,19 @@ Command Nvcc(const Job& job, const Unit& unit, const std::string& kind) {
   Command command = {job.toolkit->nvcc.string()};
   const std::vector<std::string> flags = NvccFlags(job, unit, kind);
   command.insert(command.end(), flags.begin(), flags.end());
+  return command;
+}
+
+/// nvcc lets ptxas split its work, too. Keeps that for large PTX only.
+Command AvoidNeedlessSplit(const fs::path& folder, Command command) {
+  const auto ptx = std::find_if(command.begin(), command.end(),
+                                [](const std::string& part) { return part.ends_with(".ptx"); });
+  std::error_code error;
+  if (ptx != command.end() && fs::file_size(folder / *ptx, error) > kLargePtx && !error) {
+    return command;
+  }
+  std::erase_if(command,
+                [](const std::string& part) { return part.starts_with("-split-compile="); });
   return command;
 }
 
@@ -229,15 +253,21 @@ fs::path CubinOf(const Job& job, const Unit& unit) {
 /// (template or macro bombs), stops those that share `give_up`: they would exceed them too.
 class Sequence {
  public:
-  Sequence(const Job& job, const Runner& runner, std::stop_source& give_up)
-      : job_(job), runner_(runner), give_up_(give_up) {}
+  /// `file`: the unit's name, for `watch`.
+  Sequence(const Job& job, const Runner& runner, std::stop_source& give_up, CompileWatch& watch,
+           std::string file)
+      : job_(job), runner_(runner), give_up_(give_up), watch_(watch), file_(std::move(file)) {}
 
   /// `fronts`: how many of the first commands are bounded by the size of the text.
   Status Run(const std::vector<Command>& commands, size_t fronts, Compiled& into,
              std::string* ptxas = nullptr) const {
     for (size_t i = 0; i < commands.size(); ++i) {
       const std::string tool = fs::path(commands[i][0]).filename().string();
-      const auto result = runner_.Run(commands[i], i < fronts, give_up_.get_token());
+      watch_.Begins(file_, tool);
+      const Command command =
+          tool == "ptxas" ? AvoidNeedlessSplit(job_.folder, commands[i]) : commands[i];
+      const auto result = runner_.Run(command, i < fronts, give_up_.get_token());
+      watch_.Ends(file_, tool);
       const bool is_given_up = give_up_.stop_requested() && !job_.options->stop.stop_requested();
       if (!result && result.error().code == ErrorCode::kCancelled && is_given_up) {
         if (into.trouble.empty()) into.trouble = kGivenUp;
@@ -259,6 +289,8 @@ class Sequence {
   const Job& job_;
   const Runner& runner_;
   std::stop_source& give_up_;
+  CompileWatch& watch_;
+  std::string file_;
 };
 
 /// Adds what another part of the build said. Keeps the trouble that came first, or is a cause.
@@ -332,9 +364,9 @@ struct Part {
 };
 
 Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
-                   std::stop_source& give_up, Part& part) {
+                   std::stop_source& give_up, CompileWatch& watch, Part& part) {
   Runner runner(job, end);
-  const Sequence sequence(job, runner, give_up);
+  const Sequence sequence(job, runner, give_up, watch, Printable(unit.source_name));
   if (!unit.is_cuda) {
     TRY(sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled));
     if (!part.compiled.trouble.empty()) give_up.request_stop();
@@ -373,8 +405,10 @@ Result<Compiled> RunAlone(const Job& job, const Command& command, Compiled::Code
   const Runner runner(job, Clock::now() + job.options->deadline);
   std::stop_source give_up;
   const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
+  CompileWatch watch(job.units.size(), job.options->progress);
   Compiled compiled;
-  TRY(Sequence(job, runner, give_up).Run({command}, 0, compiled));
+  TRY(Sequence(job, runner, give_up, watch, Printable(job.units.front().source_name))
+          .Run({command}, 0, compiled));
   compiled.ok = compiled.trouble.empty();
   made.ptxas = compiled.output;
   compiled.code.push_back(std::move(made));
@@ -386,15 +420,29 @@ size_t LanesFor(const Job& job) {
   return std::min(std::max<size_t>(1, Cores() / 2), job.units.size());
 }
 
+/// C++ files take seconds, device code may take minutes: what is wrong with the former is known
+/// before the latter begins.
+std::vector<size_t> CheapestFirst(const std::vector<Unit>& units) {
+  std::vector<size_t> order(units.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) { return !units[i].is_cuda; });
+  return order;
+}
+
 }  // namespace
 
 Result<Compiled> Compile(const Job& job) {
   const Clock::time_point end = Clock::now() + job.options->deadline;
   std::stop_source give_up;
   const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
+  CompileWatch watch(job.units.size(), job.options->progress);
   std::vector<Part> parts(job.units.size());
-  TRY(ForEachOnLanes(LanesFor(job), parts.size(), [&](size_t, size_t i) {
-    return CompileUnit(job, job.units[i], end, give_up, parts[i]);
+  const std::vector<size_t> order = CheapestFirst(job.units);
+  TRY(ForEachOnLanes(LanesFor(job), parts.size(), [&](size_t, size_t at) {
+    const size_t i = order[at];
+    Status status = CompileUnit(job, job.units[i], end, give_up, watch, parts[i]);
+    watch.Finishes();
+    return status;
   }));
   Compiled all = std::move(parts[0].compiled);
   for (size_t i = 1; i < parts.size(); ++i) Join(parts[i].compiled, all);
@@ -407,7 +455,7 @@ Result<Compiled> Compile(const Job& job) {
   if (all.trouble.empty()) {
     Runner runner(job, end);
     runner.Set(parts[first].environment);
-    const Sequence sequence(job, runner, give_up);
+    const Sequence sequence(job, runner, give_up, watch, "linking");
     TRY(sequence.Run({LinkAll(job, job.units[first], parts[first].link)}, 0, all));
   }
   all.ok = all.trouble.empty();

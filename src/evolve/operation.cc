@@ -234,7 +234,14 @@ std::string DeviceText(const device::Description& d) {
       d.fp32_flops * 1e-12, d.launch_latency_us);
 }
 
-std::string ProgramText(bool allow_operators) {
+std::string OperatorsText(const task::AllowedOperators& operators) {
+  if (operators.all) return "Operators of PyTorch may compute a small part of the result.";
+  if (operators.names.empty()) return "Operators of PyTorch that compute are rejected.";
+  return fmt::format("Of PyTorch's operators, only these may compute a part of the result: {}.",
+                     fmt::join(operators.names, ", "));
+}
+
+std::string ProgramText(const task::AllowedOperators& operators) {
   return fmt::format(R"(
 # The Python file
 
@@ -246,13 +253,12 @@ and timed without Python. So the file must request the same work for the same sh
   Tensors may be allocated, viewed and made contiguous.
 - Code that reads a value of a tensor (.item(), .tolist(), .cpu(), if x.sum() > 0) is rejected, and so
   is a result that is kept from an earlier call. There are no files, processes or threads.
-- Nothing can be measured there: of an autotuner's configurations the first that fits is taken.
+- Nothing can be measured there. All of an autotuner's configurations must be right, and the first that fits is
+  timed.
 - load_inline compiles without fast math unless extra_cuda_cflags has --use_fast_math.
 - The next part is about the C++ code of load_inline. `functions` binds what PYBIND11_MODULE would.
 )",
-                     allow_operators
-                         ? "Operators of PyTorch may compute a small part of the result."
-                         : "Operators of PyTorch that compute are rejected.");
+                     OperatorsText(operators));
 }
 
 }  // namespace
@@ -299,7 +305,7 @@ std::string Text(const Operation& operation) {
                                                        : "forward: what forward_fn returns",
       operation.code);
   text += CallsText(operation) + "\n" + kAccuracy + "\n" + DeviceText(operation.device);
-  if (operation.form == Form::kPython) text += ProgramText(operation.allow_operators);
+  if (operation.form == Form::kPython) text += ProgramText(operation.operators);
   return text + "\n# What the code may use\n\n" + ApiMd();
 }
 

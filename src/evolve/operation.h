@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "evolve/form.h"
 #include "oracle/oracle.h"
+#include "task/allowed_operators.h"
 #include "task/task.h"
 
 namespace cupel::evolve {
@@ -39,7 +40,7 @@ struct Operation {
   device::Description device;
   // How the answer must be written. Describe() leaves the defaults.
   Form form = Form::kCuda;
-  bool allow_operators = false;  // of PyTorch, for a part of the result; only for Python
+  task::AllowedOperators operators;  // that PyTorch may compute; only for Python
 };
 
 /// Draws one case of each timed setting, deterministically. Errors: those of the oracle;

@@ -179,7 +179,10 @@ TEST_F(OperationTest, DescribesTheFormOfThePythonFile) {
   EXPECT_THAT(Text(*operation), HasSubstr("class ModelNew"));
   EXPECT_THAT(Text(*operation), Not(HasSubstr("The C++ function")));
   EXPECT_THAT(Text(*operation), HasSubstr("PyTorch that compute are rejected"));
-  operation->allow_operators = true;
+  operation->operators.names = {"aten::sum"};
+  EXPECT_THAT(Text(*operation),
+              HasSubstr("only these may compute a part of the result: aten::sum"));
+  operation->operators.all = true;
   EXPECT_THAT(Text(*operation), Not(HasSubstr("PyTorch that compute are rejected")));
 }
 

@@ -22,6 +22,8 @@ double Median(std::vector<double>& values) {
   return *middle;
 }
 
+constexpr double kNearOne = 5e-4;
+
 /// False if the truth is (nearly) one number: then a factor cannot be distinguished from an offset.
 bool TruthVaries(const Evidence& e) {
   const double variance = e.truth_rms * e.truth_rms - e.truth_mean * e.truth_mean;
@@ -52,7 +54,8 @@ Found Factor(const Evidence& e) {
   }
   if (ratios.size() < kEnoughWrong) return {};
   const double factor = Median(ratios);
-  if (std::fabs(factor) < 1e-9) return {};
+  // "1 times the expected value" explains nothing.
+  if (std::fabs(factor) < 1e-9 || std::fabs(factor - 1) < kNearOne) return {};
   const auto scaled = [&](int64_t i) -> std::optional<double> { return factor * s.wanted(i); };
   const bool everywhere = Fits(e, std::fabs(factor), scaled);
   if (!everywhere && !FitsWrong(e, std::fabs(factor), scaled)) return {};

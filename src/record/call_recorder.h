@@ -35,6 +35,7 @@ struct Recording {
   int recordings = 0;               // number of calls that had to agree
   build::Images images;             // that the plan's launches name by their index
   std::vector<std::string> notes;   // what was assumed about the candidate
+  int configurations = 1;           // among which the candidate would choose by their times
 };
 
 using Outcome = std::variant<Recording, Refusal>;

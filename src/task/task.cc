@@ -98,6 +98,22 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
   return {};
 }
 
+/// "allowed", "none", or a list of names.
+Result<AllowedOperators> ReadOperators(const Json& extra, const std::string& what) {
+  if (extra["operators"].is_array()) {
+    TRY_ASSIGN(const auto names, JsonStringList(extra, "operators", what));
+    auto allowed = AllowOnly(names);
+    if (!allowed) allowed.error().message = what + ": \"operators\": " + allowed.error().message;
+    return allowed;
+  }
+  TRY_ASSIGN(const std::string text, JsonString(extra, "operators", what));
+  if (text == "allowed" || text == "none") return ParseAllowedOperators(text);
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: \"operators\" is \"{}\", not \"allowed\", \"none\" or a list of names", what,
+                  Printable(text.substr(0, 80))));
+}
+
 /// Rejects unknown members: a misspelt limit would otherwise be ignored silently.
 Status CheckMembers(const Json& extra, const std::string& what) {
   static constexpr std::string_view kKnown[] = {"title",
@@ -139,13 +155,7 @@ Result<Task> LoadFolder(const fs::path& folder) {
       TRY_ASSIGN(task.title, JsonString(extra, "title", extra_path.string()));
     }
     if (extra.contains("operators")) {
-      TRY_ASSIGN(const std::string operators, JsonString(extra, "operators", extra_path.string()));
-      if (operators != "allowed" && operators != "none") {
-        return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: \"operators\" is \"{}\", not \"allowed\" or \"none\"",
-                                extra_path.string(), Printable(operators.substr(0, 80))));
-      }
-      task.allows_operators = operators == "allowed";
+      TRY_ASSIGN(task.operators, ReadOperators(extra, extra_path.string()));
     }
     if (extra.contains("domain")) {
       TRY_ASSIGN(task.domain, ReadDomain(extra["domain"], extra_path.string()));
@@ -176,7 +186,7 @@ Result<Task> LoadProblem(const fs::path& file) {
   }
   Task task;
   task.format = Format::kKernelBench;
-  task.allows_operators = true;
+  task.operators.all = true;
   task.path = file;
   task.name = file.stem().string();
   task.title = task.name;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "task/allowed_operators.h"
 #include "task/distribution.h"
 
 namespace cupel::task {
@@ -52,9 +53,9 @@ struct Task {
   Json caps[2] = {Json::object(),
                   Json::object()};  // by Direction: the emulator's limits of keyword numbers
   Domain domain;                    // task.json: inputs to judge, and inputs not to try
-  /// Whether candidates may let PyTorch compute a part of the result, by default: KernelBench
-  /// problems, and folders whose task.json says so.
-  bool allows_operators = false;
+  /// What candidates may let PyTorch compute, by default: everything for KernelBench problems, else
+  /// what task.json says.
+  AllowedOperators operators;
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
   const std::vector<Setting>& SettingsOf(Direction direction) const {

@@ -124,12 +124,24 @@ TEST_F(TaskTest, ReadsDomainAndRejectsMalformedOnes) {
 TEST_F(TaskTest, ReadsWhetherOperatorsAreAllowed) {
   Write("func_forward.py", "");
   Write("config_forward.json", "{}");
-  EXPECT_FALSE(Load()->allows_operators);
+  EXPECT_FALSE(Load()->operators.Allow("aten::sum"));
   Write("task.json", R"({"operators": "none"})");
-  EXPECT_FALSE(Load()->allows_operators);
+  EXPECT_FALSE(Load()->operators.Allow("aten::sum"));
   Write("task.json", R"({"operators": "allowed"})");
-  EXPECT_TRUE(Load()->allows_operators);
-  for (const char* wrong : {R"({"operators": "some"})", R"({"operators": true})"}) {
+  EXPECT_TRUE(Load()->operators.Allow("aten::sum"));
+  Write("task.json", R"({"operators": ["aten::sum", "aten::add.Scalar"]})");
+  for (const char* allowed :
+       {"aten::sum", "aten::sum.dim_IntList", "aten::sum_", "aten::add.Scalar"}) {
+    EXPECT_TRUE(Load()->operators.Allow(allowed)) << allowed;
+  }
+  for (const char* other : {"aten::cumsum", "aten::add.Tensor", "aten::sum2", "prims::sum"}) {
+    EXPECT_FALSE(Load()->operators.Allow(other)) << other;
+  }
+  Write("task.json", R"({"operators": []})");
+  EXPECT_FALSE(Load()->operators.Allow("aten::sum"));
+  for (const char* wrong :
+       {R"({"operators": "some"})", R"({"operators": true})", R"({"operators": ["sum"]})",
+        R"({"operators": ["allowed"]})", R"({"operators": [1]})"}) {
     Write("task.json", wrong);
     ASSERT_FALSE(Load()) << wrong;
     EXPECT_THAT(Load().error().message, HasSubstr("operators")) << wrong;

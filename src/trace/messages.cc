@@ -22,7 +22,8 @@ Result<record::Refusal> ReadRefusal(const Json& json) {
       "host_exception",      "host_privilege", "wrong_arguments", "no_function",
       "wrong_return",        "impure",         "unsupported_api", "unsupported_operator",
       "reads_device_memory", "compile_error",  "no_module",       "build_timeout",
-      "build_limits",        "unordered_work", "freed_memory",    "illegal_launch"};
+      "build_limits",        "unordered_work", "freed_memory",    "illegal_launch",
+      "no_configuration"};
   if (std::find(std::begin(kKnown), std::end(kKnown), refusal.code) == std::end(kKnown)) {
     refusal.code = "host_crash";
   }

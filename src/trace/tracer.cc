@@ -28,6 +28,7 @@ using Checked = std::variant<std::monostate, Refusal>;
 constexpr std::string_view kChild = "the program's process";
 constexpr size_t kMaxProgram = 4u << 20;
 constexpr size_t kMaxNotes = 64;
+constexpr int64_t kMaxConfigurations = 1000;
 constexpr int kMostQuestions = 100'000;  // of one answer
 constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
@@ -112,6 +113,7 @@ Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
                                {"path", std::filesystem::absolute(program, error).string()},
                                {"source", source},
                                {"reference", options.reference},
+                               {"configuration", options.configuration},
                                {"device", DeviceJson(options.device)}}));
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
   return std::nullopt;
@@ -206,6 +208,8 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
   }
   recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
   recording.recordings = static_cast<int>(std::clamp<int64_t>(*recordings, 0, 1000));
+  recording.configurations = static_cast<int>(std::clamp<int64_t>(
+      JsonInt(json, "configurations", kChild).value_or(1), 1, kMaxConfigurations));
   recording.images = extensions.images();
   recording.notes = extensions.notes();
   for (const Json& note : **notes) {

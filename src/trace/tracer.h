@@ -35,6 +35,9 @@ struct Options {
   /// empty.
   std::string reference;
   std::string text;  // of the program; empty: that of its file
+  /// Which one of its autotuners' configurations to record, below Recording::configurations; 0: the
+  /// first that fits. One that does not fit is refused as "no_configuration".
+  int configuration = 0;
 };
 
 /// Records one program. A refusal ends the process that runs it; later calls start a new one.

@@ -79,7 +79,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
-@ci_share()
+@ci_share(2)
 class OperatorsTest(CupelTest):
     def judge(self, source, *options):
         kernel = self.write("kernel.cu", source)
@@ -100,6 +100,18 @@ class OperatorsTest(CupelTest):
         run, verdict = self.judge(KERNEL.replace("FACTOR", "2"), "--operators", "none")
         self.assertEqual(run.status, 1)
         self.assertEqual(verdict["reasons"][0]["code"], "framework_operator")
+
+    def test_a_list_allows_them_by_name(self):
+        listed = "aten::mm,aten::relu,aten::sort,aten::div,aten::add"
+        run, verdict = self.judge(KERNEL.replace("FACTOR", "2"), "--operators", listed)
+        self.assertEqual(run.status, 1)
+        self.assertEqual([reason["code"] for reason in verdict["reasons"]], ["framework_operator"])
+        self.assertIn("(aten::sum.dim_IntList)", verdict["reasons"][0]["message"])
+        run, verdict = self.judge(KERNEL.replace("FACTOR", "2"), "--operators", listed + ",aten::sum")
+        self.assertEqual(run.status, 0, run)
+        run, verdict = self.judge(KERNEL.replace("FACTOR", "2"), "--operators", "alowed")
+        self.assertEqual(run.status, 2)
+        self.assertIn("give allowed, none, or names such as aten::sum,aten::mean", run.err)
 
     def test_a_binding_of_its_own_may_call_them(self):
         for call, status, code in (("at::mean", 0, None), ("mean", 1, "compile_error")):

@@ -121,6 +121,40 @@ class Triton(support.CupelTest):
         answer = (ANSWERS / "softmax.py").read_text().replace("other=-float", "other=float")
         self.assertEqual(self.judge(answer, PROBLEMS["softmax"]).status, 1)
 
+    def test_judges_all_configurations_of_an_autotuner(self):
+        answer = """
+import torch, triton, triton.language as tl
+@triton.autotune([triton.Config({"BLOCK": b, "OFFSET": o}, num_stages=s)
+                  for b, o, s in ((64, 0, 2), (128, 0, 2), (1024, 0, 2), (256, WRONG, 2))], key=["n"])
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr, OFFSET: tl.constexpr):
+    tl.static_assert(BLOCK < 1024)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(y + at, value * 2 + OFFSET, mask=at < n)
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+        return y
+"""
+        problem = """
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.randn(33, 100)]
+def get_init_inputs():
+    return []
+"""
+        done = self.judge(answer.replace("WRONG", "0"), problem)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("3 of the autotuner's 4 configurations are right in a trial at single-0; 1 do", done.out)
+        done = self.judge(answer.replace("WRONG", "1"), problem)
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(done.codes, {"wrong_result"})
+        self.assertIn("with configuration 4 of 4 of the autotuner", done.out)
+
 
 if __name__ == "__main__":
     unittest.main()

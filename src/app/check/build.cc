@@ -149,7 +149,7 @@ bool BuildReport::is_unsupported() const {
 
 Result<BuildReport> Build(const BuildOptions& options, Events& events) {
   TRY_ASSIGN(assay::Candidate candidate,
-             BuildCandidate(options.kernel, options.common, options.compile));
+             BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
   BuildReport report;
   if (std::holds_alternative<assay::PythonProgram>(candidate.built)) {

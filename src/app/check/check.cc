@@ -11,7 +11,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(options.kernel, options.common, options.compile));
+             BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
 
   assay::Question question = QuestionOf(task, options.target, options.common);

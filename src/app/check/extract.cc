@@ -91,7 +91,7 @@ Result<ExtractReport> Extract(const ExtractOptions& options, Events& events) {
   }
   if (!options.output.empty()) TRY(CheckNewFolder(options.output));
   TRY_ASSIGN(const assay::Candidate program,
-             BuildCandidate(options.program, options.common, options.compile));
+             BuildCandidate(options.program, options.common, options.compile, events));
   if (!std::holds_alternative<assay::PythonProgram>(program.built)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} describes an extension, and brings no other code",

@@ -83,7 +83,7 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
   Side side;
   side.kernel = kernel;
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(kernel, options.common, options.compile));
+             BuildCandidate(kernel, options.common, options.compile, *session.parts().events));
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.direction = direction;
   question.shadows = true;

@@ -104,7 +104,7 @@ class BenchRun {
     candidates_.resize(options_.kernels.size());
     return ForEachOnLanes(Cores(), candidates_.size(), [&](size_t, size_t i) -> Status {
       TRY_ASSIGN(candidates_[i],
-                 BuildCandidate(options_.kernels[i], options_.common, options_.compile));
+                 BuildCandidate(options_.kernels[i], options_.common, options_.compile, events_));
       return {};
     });
   }

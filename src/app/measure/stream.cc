@@ -88,7 +88,7 @@ class StreamRun {
     job.build = [this, listed] {
       Compile compile = options_.compile;
       compile.sources = listed.sources;
-      return BuildCandidate(listed.kernel, options_.common, compile);
+      return BuildCandidate(listed.kernel, options_.common, compile, ignored_);
     };
     jobs_.push_back(std::move(job));
     return {};

@@ -105,7 +105,7 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(options.kernel, options.common, options.compile));
+             BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
   const judge::SourceText source = SourceOf(candidate);
   GpuProfileReport report;
@@ -155,7 +155,7 @@ Result<EmulatorProfile> ProfileOnEmulator(const ProfileOptions& options, const t
   TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
-             BuildCandidate(options.kernel, options.common, options.compile));
+             BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.trials = 1;

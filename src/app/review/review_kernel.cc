@@ -58,7 +58,7 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   TRY_ASSIGN(evolve::Operation operation,
              evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
   if (subject.is_python) operation.form = evolve::Form::kPython;
-  operation.allow_operators = QuestionOf(task, options.target, options.common).allow_operators;
+  operation.operators = QuestionOf(task, options.target, options.common).operators;
   subject.operation = evolve::Text(operation);
   if (options.show_findings) {
     TRY_ASSIGN(subject.findings, FindingsOf(*session, options, task));

@@ -101,7 +101,7 @@ Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, cons
              evolve::Describe(task, DirectionOf(options.target), session.oracle(),
                               session.engine().Device()));
   operation.form = stored.form;
-  operation.allow_operators = options.target.operators == "allowed";
+  operation.operators = OperatorsOf(options.target);
   stored.operation = Text(operation);
   if (!options.search.calibration.empty()) {
     TRY_ASSIGN(stored.review, review::ReadCalibration(options.search.calibration));

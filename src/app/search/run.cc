@@ -155,7 +155,7 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
   question.shadows = question.integers = true;  // like cupel check
   // Not by default: an estimate counts an operator as a copy, so a search would let PyTorch work.
-  question.allow_operators = target.operators == "allowed";
+  question.operators = OperatorsOf(target);
   return question;
 }
 

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "task/allowed_operators.h"
+
 namespace cupel::cli {
 
 void AddGpuModel(CLI::App* app, app::Common& common, bool asks_models) {
@@ -80,6 +82,9 @@ void AddCompile(CLI::App* app, app::Compile& compile) {
                   "Folder of headers that the kernel may include, read-only (repeatable)")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  app->add_option("--compile-limit", compile.seconds, "Most seconds for compiling the kernel")
+      ->check(CLI::Range(1, 7200))
+      ->capture_default_str();
   AddWeakSandbox(app, compile);
 }
 
@@ -125,9 +130,16 @@ void AddTask(CLI::App* app, app::Target& target, bool positional) {
       ->capture_default_str();
   app->add_option(
          "--operators", target.operators,
-         "Operators of PyTorch in the candidate's host code: allowed, none, or auto (allowed "
-         "for KernelBench problems)")
-      ->check(CLI::IsMember({"allowed", "none", "auto"}))
+         "Operators of PyTorch in the candidate's host code: allowed, none, a list such as "
+         "aten::sum,aten::mean, or auto (what the task allows)")
+      ->type_name("OPERATORS")
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            if (text == "auto") return "";
+            const auto allowed = task::ParseAllowedOperators(text);
+            return allowed ? "" : allowed.error().message + ": " + allowed.error().remedy;
+          },
+          ""))
       ->capture_default_str();
   AddFullSize(app, target.full_size);
 }

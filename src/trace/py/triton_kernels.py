@@ -142,10 +142,12 @@ class Kernel:
 
 
 class Kernels:
-    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any]) -> None:
-        self.recording, self.ask = recording, ask
+    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any], configuration: int) -> None:
+        """configuration: which of an autotuner's to use; 0: the first that fits."""
+        self.recording, self.ask, self.configuration = recording, ask, configuration
         self.driver = Driver(device)
-        self.chosen: Any = None  # the arguments for which an autotuner has found a configuration
+        # Of the autotuner's search that is running: how many configurations it tries, has tried, and found to fit.
+        self.count = self.tried = self.fitting = 0
 
     def install(self) -> None:
         version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -160,7 +162,15 @@ class Kernels:
         for module in (triton, triton.compiler, triton.compiler.compiler):
             module.compile = self.compile
         tuner = triton.runtime.autotuner.Autotuner
-        tuner._bench = lambda *args, **kwargs: self.first_that_fits(*args, **kwargs)
+        prune = tuner.prune_configs
+
+        def prune_configs(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            configurations = prune(tuner, *args, **kwargs)
+            self.count, self.tried, self.fitting = len(configurations), 0, 0
+            self.recording.configurations = max(self.recording.configurations, self.count)
+            return configurations
+        tuner.prune_configs = prune_configs
+        tuner._bench = lambda *args, **kwargs: self.time_of(*args, **kwargs)
         if hasattr(tuner, "check_disk_cache"):
             tuner.check_disk_cache = lambda _tuner, _key, _configs, bench: bench()
         for name in ("do_bench", "do_bench_cudagraph", "nvsmi", "get_dram_gbps", "get_max_tensorcore_tflops",
@@ -195,20 +205,29 @@ class Kernels:
             module = stages[name](module, metadata)
         return Kernel(self, src, metadata, module)
 
-    def first_that_fits(self, tuner: Any, /, *args: Any, config: Any, **kwargs: Any) -> list[float]:
-        """Autotuner._bench, which returns times. The first configuration that compiles and fits is the fastest."""
-        from triton.compiler.errors import CompileTimeAssertionFailure
-        if self.chosen is tuner.nargs:
+    def time_of(self, tuner: Any, /, *args: Any, config: Any, **kwargs: Any) -> list[float]:
+        """Autotuner._bench, which returns times: the wanted configuration, or the first that fits, is the fastest."""
+        index, self.tried = self.tried, self.tried + 1
+        wanted = self.configuration if self.configuration < self.count else 0
+        if self.fitting or (wanted and index != wanted):
             return [1.0, 1.0, 1.0]
-        try:
-            kernel = tuner.fn.run(*args, **dict(kwargs, **config.all_kwargs(), warmup=True))
-            kernel._init_handles()
-        except (OutOfResources, AssemblerError, CompileTimeAssertionFailure):
+        if not self.fits(tuner, args, dict(kwargs, **config.all_kwargs())):
+            if wanted:
+                raise self.recording.refuse(Refusal("no_configuration", "configuration %d of %s does not fit" % (
+                    wanted + 1, tuner.base_fn.__name__)))
             return [float("inf")] * 3
-        self.chosen = tuner.nargs
-        self.recording.note("of the %d configurations of %s, the first that fits was recorded: %s" % (
-            len(tuner.configs), tuner.base_fn.__name__, config))
+        self.fitting += 1
+        self.recording.note("of the %d configurations of %s, %s was recorded: %s" % (
+            self.count, tuner.base_fn.__name__, "number %d" % (wanted + 1) if wanted else "the first that fits", config))
         return [0.0, 0.0, 0.0]
+
+    def fits(self, tuner: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+        from triton.compiler.errors import CompileTimeAssertionFailure
+        try:
+            tuner.fn.run(*args, **dict(kwargs, warmup=True))._init_handles()
+        except (OutOfResources, AssemblerError, CompileTimeAssertionFailure):
+            return False
+        return True
 
     # ---- launching ----
 
