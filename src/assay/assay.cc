@@ -14,6 +14,7 @@
 #include "assay/declared.h"
 #include "assay/loaded_images.h"
 #include "assay/open_recorder.h"
+#include "assay/own_part.h"
 #include "assay/provenance.h"
 #include "assay/setting_judge.h"
 #include "base/clock.h"
@@ -86,15 +87,6 @@ records::Verdict Begin(const Candidate& candidate, const Question& question,
   return verdict;
 }
 
-void AddReason(records::Verdict& verdict, records::Decision decision, records::Reason reason) {
-  verdict.decision = decision;
-  verdict.reasons.push_back(std::move(reason));
-}
-
-records::Decision DecisionFor(bool unsupported) {
-  return unsupported ? records::Decision::kUnsupported : records::Decision::kRejected;
-}
-
 /// Adds a note for each setting of which only a sample of blocks was emulated.
 void NoteSamples(records::Verdict& verdict) {
   for (const records::SettingReport& setting : verdict.settings) {
@@ -115,57 +107,6 @@ void NoteSamples(records::Verdict& verdict) {
             ? "; no trial emulated all blocks, so elements that no block writes are not detected"
             : ""));
   }
-}
-
-/// Says what PyTorch computes in the candidate's place, and rejects what is not allowed: calls at
-/// other sizes, too.
-void JudgeOperators(records::Verdict& verdict, const Question& question,
-                    const std::set<std::string>& operators, bool has_kernel) {
-  constexpr size_t kShown = 8;
-  if (operators.empty()) {
-    const bool contains = std::find(verdict.notes.begin(), verdict.notes.end(),
-                                    build::kCallsOperators) != verdict.notes.end();
-    const bool allows_some = question.operators.all || !question.operators.names.empty();
-    if (!contains || allows_some) return;
-    AddReason(verdict, records::Decision::kRejected,
-              {"framework_operator",
-               "host code contains calls of PyTorch's operators, which are not allowed for this "
-               "task, although no judged call made one; --operators allowed permits them",
-               ""});
-    return;
-  }
-  const std::vector<std::string> names(operators.begin(), operators.end());
-  std::vector<std::string> refused;
-  std::copy_if(names.begin(), names.end(), std::back_inserter(refused),
-               [&](const std::string& name) { return !question.operators.Allow(name); });
-  if (!has_kernel) {
-    AddReason(verdict, records::Decision::kRejected,
-              {"no_kernel",
-               fmt::format(
-                   "no kernel of the candidate has a part in the result: PyTorch computes it ({})",
-                   NameSome(names, kShown)),
-               ""});
-  } else if (!refused.empty()) {
-    AddReason(verdict, records::Decision::kRejected,
-              {"framework_operator",
-               fmt::format("host code lets PyTorch compute a part of the result ({}), which is not "
-                           "allowed for this task; --operators allowed permits it",
-                           NameSome(refused, kShown)),
-               ""});
-  } else {
-    verdict.notes.push_back(
-        fmt::format("PyTorch computes a part of the result: {}", NameSome(names, kShown)));
-  }
-}
-
-/// Copies, fills and conversions of an otherwise right program are PyTorch's, too.
-void JudgeCopies(records::Verdict& verdict, const plan::OwnWork& own_work) {
-  const bool is_accepted = verdict.decision == records::Decision::kAccepted;
-  if (!is_accepted || own_work.kernels || own_work.products) return;
-  AddReason(
-      verdict, records::Decision::kRejected,
-      {"no_kernel",
-       "no kernel of the candidate has a part in the result: PyTorch copies and fills memory", ""});
 }
 
 /// Fast math does not make larger errors, in units of the limit. The largest that it makes is
@@ -362,7 +303,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                     (question.distributions.empty() ? 0 : 1);
   const int total = static_cast<int>(settings.size()) * steps;
   bool ended = false, may_scramble = true;
-  int configurations = 1;
+  std::vector<SearchedSetting> searched;
+  size_t searches = 0;
   for (size_t i = 0; i < settings.size(); ++i) {
     const task::Setting* setting = settings[i];
     if (ended || !claim.covered[i]) {
@@ -396,7 +338,14 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = (*recorder)->sandbox();
     if (images == nullptr) AddExtensions(verdict, result);
-    configurations = std::max(configurations, result.configurations);
+    if (result.report.passed() && result.searches.size() > searches) {
+      const auto first = result.searches.begin() + static_cast<ptrdiff_t>(searches);
+      searched.push_back({setting,
+                          result.report.cases.front(),
+                          {first, result.searches.end()},
+                          judged.planned_setting.empty()});
+      searches = result.searches.size();
+    }
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) {
       judged.plan = std::move(result.plan);
@@ -419,12 +368,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
   if (images == nullptr && operators.empty()) JudgeCopies(verdict, own_work);
-  if (configurations > 1 && verdict.decision == records::Decision::kAccepted) {
-    TRY_ASSIGN(auto tried, TryConfigurations(candidate, question, parts_, configurations, seed));
-    for (records::Reason& reason : tried.reasons) {
-      AddReason(verdict, records::Decision::kRejected, std::move(reason));
-    }
-    verdict.notes.push_back(std::move(tried.note));
+  if (!searched.empty() && verdict.decision == records::Decision::kAccepted) {
+    TRY(TryConfigurations(candidate, question, parts_, searched, seed, verdict));
   }
   if (images != nullptr) {
     for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));

@@ -25,6 +25,7 @@
 #include "task/allowed_operators.h"
 #include "task/task.h"
 #include "trace/python_pool.h"
+#include "trace/tracer.h"
 
 namespace cupel::assay {
 
@@ -69,7 +70,7 @@ struct Parts {
 /// A Python program. It is recorded as a whole, and its extensions are compiled then.
 struct PythonProgram {
   std::string source_hash;
-  int configuration = 0;  // trace::Options::configuration
+  std::optional<trace::WantedConfiguration> wanted = std::nullopt;  // trace::Options::wanted
 };
 
 /// A candidate and the result of its build.

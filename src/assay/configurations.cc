@@ -5,72 +5,138 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "assay/loaded_images.h"
 #include "assay/open_recorder.h"
+#include "assay/own_part.h"
 #include "assay/setting_judge.h"
 #include "base/random.h"
-#include "judge/verdict.h"
 
 namespace cupel::assay {
 namespace {
 
 constexpr int kMostConfigurations = 32;
 
-bool DoesNotFit(const records::SettingReport& report) {
-  return !report.problems.empty() && report.problems.front().code == "no_configuration";
-}
-
-/// The reasons of a verdict of this setting alone, with the configuration.
-std::vector<records::Reason> ReasonsOf(records::SettingReport report, int number, int count,
-                                       const std::vector<std::string>& notes) {
-  records::Verdict alone;
-  alone.settings.push_back(std::move(report));
-  alone = judge::Decide(std::move(alone));
-  const auto note = std::find_if(notes.begin(), notes.end(), [&](const std::string& text) {
-    return text.find("configurations of") != std::string::npos;
-  });
-  for (records::Reason& reason : alone.reasons) {
-    reason.message = fmt::format("with configuration {} of {} of the autotuner: {}", number, count,
-                                 reason.message);
-    if (note == notes.end()) continue;
-    if (!reason.further.empty()) reason.further += "; ";
-    reason.further += *note;
+class Trials {
+ public:
+  Trials(const Candidate& program, const Question& question, const Parts& parts, uint64_t seed,
+         records::Verdict& verdict)
+      : program_(program),
+        question_(question),
+        parts_(parts),
+        seed_(seed),
+        verdict_(verdict),
+        loaded_(*parts.engine) {
+    question_.trials = 1;
+    question_.shadows = question_.integers = false;
+    question_.distributions.clear();
   }
-  return std::move(alone.reasons);
-}
 
-}  // namespace
+  /// False if a configuration is wrong.
+  Result<bool> TryAll(const SearchedSetting& at) {
+    std::vector<record::Search> searches = at.searches;
+    if (AreKnown(searches)) return true;
+    if (!at.is_first) {  // a process that has seen other settings counts its searches differently
+      TRY_ASSIGN(SettingResult base, Judge(at, std::nullopt));
+      searches = std::move(base.searches);
+    }
+    for (size_t s = 0; s < searches.size(); ++s) {
+      const record::Search& search = searches[s];
+      for (size_t i = 0; i < search.configurations.size(); ++i) {
+        const std::string name = NameOf(search, i);
+        if (!known_.insert(name).second || static_cast<int>(i) == search.chosen) continue;
+        if (tried_ == kMostConfigurations) {
+          ++untried_;
+          continue;
+        }
+        ++tried_;
+        parts_.Show({"trying " + name, tried_, std::nullopt, "configurations"});
+        TRY_ASSIGN(const bool right, Try(at, {s, i}, name));
+        if (!right) return false;
+      }
+    }
+    return true;
+  }
 
-Result<TriedConfigurations> TryConfigurations(const Candidate& program, const Question& question,
-                                              const Parts& parts, int count, uint64_t seed) {
-  TriedConfigurations tried;
-  Question once = question;
-  once.trials = 1;
-  once.shadows = once.integers = false;
-  once.distributions.clear();
-  once.given.clear();
-  const task::Setting* setting = Chosen(question).front();
-  const uint64_t addresses = Random(seed).Fork("addresses")();
-  const int most = std::min(count, kMostConfigurations);
-  LoadedImages loaded(*parts.engine);
-  int right = 1, unfit = 0;
-  for (int i = 1; i < most; ++i) {
-    parts.Show({fmt::format("configuration {} of {}", i + 1, most), i, most, "configurations"});
-    Candidate variant = program;
-    std::get<PythonProgram>(variant.built).configuration = i;
-    const auto open = [&] { return OpenRecorder(variant, once, parts, addresses); };
-    TRY_ASSIGN(auto recorder, open());
+  void AddNotes() {
+    const std::string others = untried_ > 0 ? fmt::format(" (of {})", tried_ + untried_) : "";
+    if (tried_ > 0) {
+      verdict_.notes.push_back(fmt::format(
+          "of {}{} other configurations of its autotuners, {} are right in a trial{}", tried_,
+          others, right_, unfit_ > 0 ? fmt::format(", and {} do not fit", unfit_) : ""));
+    }
+    const int left = untried_ + unjudged_;
+    if (left > 0) {
+      verdict_.notes.push_back(fmt::format("not checked: {} configuration{} of its autotuners",
+                                           left, left == 1 ? "" : "s"));
+    }
+  }
+
+ private:
+  static std::string NameOf(const record::Search& search, size_t i) {
+    return search.kernel + ": " + search.configurations[i];
+  }
+
+  bool AreKnown(const std::vector<record::Search>& searches) const {
+    return std::all_of(searches.begin(), searches.end(), [&](const record::Search& search) {
+      for (size_t i = 0; i < search.configurations.size(); ++i) {
+        if (!known_.contains(NameOf(search, i))) return false;
+      }
+      return true;
+    });
+  }
+
+  /// False if it is wrong.
+  Result<bool> Try(const SearchedSetting& at, trace::WantedConfiguration wanted,
+                   const std::string& name) {
+    TRY_ASSIGN(SettingResult result, Judge(at, wanted));
+    const auto& problems = result.report.problems;
+    if (!problems.empty() && problems.front().code == "no_configuration") {
+      ++unfit_;
+      return true;
+    }
+    const bool is_chosen =
+        wanted.search < result.searches.size() &&
+        result.searches[wanted.search].chosen == static_cast<int>(wanted.configuration);
+    records::Verdict alone;
+    alone.settings.push_back(std::move(result.report));
+    JudgeOperators(alone, question_, operators_, own_work_.kernels);
+    alone = judge::Decide(std::move(alone));
+    if (operators_.empty()) JudgeCopies(alone, own_work_);
+    if (alone.decision != records::Decision::kRejected) {
+      ++(alone.decision == records::Decision::kAccepted && is_chosen ? right_ : unjudged_);
+      return true;
+    }
+    for (records::Reason& reason : alone.reasons) {
+      reason.message =
+          fmt::format("with another configuration of its autotuner ({}): {}", name, reason.message);
+      AddReason(verdict_, records::Decision::kRejected, std::move(reason));
+    }
+    return false;
+  }
+
+  /// One trial in a new process. Leaves what the plan is made of in operators_ and own_work_.
+  Result<SettingResult> Judge(const SearchedSetting& at,
+                              std::optional<trace::WantedConfiguration> wanted) {
+    Candidate variant = program_;
+    std::get<PythonProgram>(variant.built).wanted = wanted;
+    question_.given = {{at.setting->id, {at.first}}};
+    operators_.clear();
+    own_work_ = {};
+    const uint64_t addresses = Random(seed_).Fork("addresses")();
+    const auto open = [&] { return OpenRecorder(variant, question_, parts_, addresses); };
+    TRY_ASSIGN(const auto recorder, open());
     std::unique_ptr<record::CallRecorder> spare;
-    std::set<std::string> launched, operators;
-    plan::OwnWork own_work;
+    std::set<std::string> launched;
     bool may_scramble = false;
     SettingContext context;
-    context.question = &once;
-    context.setting = setting;
-    context.oracle = parts.oracle;
+    context.question = &question_;
+    context.setting = at.setting;
+    context.oracle = parts_.oracle;
     context.recorder = recorder.get();
     context.spare_recorder = [&]() -> Result<record::CallRecorder*> {
       if (!spare) {
@@ -78,30 +144,42 @@ Result<TriedConfigurations> TryConfigurations(const Candidate& program, const Qu
       }
       return spare.get();
     };
-    context.loaded = &loaded;
+    context.loaded = &loaded_;
     context.may_scramble = &may_scramble;
     context.launched = &launched;
-    context.own_work = &own_work;
-    context.operators = &operators;
-    context.seed = seed;
-    context.stop = parts.stop;
+    context.own_work = &own_work_;
+    context.operators = &operators_;
+    context.tries_controls = false;
+    context.seed = seed_;
+    context.stop = parts_.stop;
     context.begin_trial = [](const std::string&) {};
-    TRY_ASSIGN(SettingResult result, JudgeSetting(context));
-    if (DoesNotFit(result.report)) {
-      ++unfit;
-    } else if (result.report.passed()) {
-      ++right;
-    } else {
-      for (auto& reason : ReasonsOf(std::move(result.report), i + 1, count, result.notes)) {
-        tried.reasons.push_back(std::move(reason));
-      }
-    }
+    return JudgeSetting(context);
   }
-  tried.note = fmt::format("{} of the autotuner's {} configurations are right in a trial at {}",
-                           right, count, setting->id);
-  if (unfit > 0) tried.note += fmt::format("; {} do not fit on this device", unfit);
-  if (most < count) tried.note += fmt::format("; {} were not tried", count - most);
-  return tried;
+
+  const Candidate& program_;
+  Question question_;
+  const Parts& parts_;
+  const uint64_t seed_;
+  records::Verdict& verdict_;
+  LoadedImages loaded_;
+  std::set<std::string> known_;
+  std::set<std::string> operators_;
+  plan::OwnWork own_work_;
+  int tried_ = 0, right_ = 0, unfit_ = 0, unjudged_ = 0, untried_ = 0;
+};
+
+}  // namespace
+
+Status TryConfigurations(const Candidate& program, const Question& question, const Parts& parts,
+                         const std::vector<SearchedSetting>& settings, uint64_t seed,
+                         records::Verdict& verdict) {
+  Trials trials(program, question, parts, seed, verdict);
+  for (const SearchedSetting& at : settings) {
+    TRY_ASSIGN(const bool right, trials.TryAll(at));
+    if (!right) return {};
+  }
+  trials.AddNotes();
+  return {};
 }
 
 }  // namespace cupel::assay

@@ -4,22 +4,28 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "assay/assay.h"
+#include "record/call_recorder.h"
 #include "records/verdict.h"
 
 namespace cupel::assay {
 
-struct TriedConfigurations {
-  std::vector<records::Reason> reasons;  // of each configuration that is wrong
-  std::string note;                      // how many were tried, and how
+/// A setting at which the program passed and its autotuners searched.
+struct SearchedSetting {
+  const task::Setting* setting = nullptr;
+  records::UsedCase first;               // of its cases
+  std::vector<record::Search> searches;  // those that earlier settings did not need
+  bool is_first = false;                 // no other setting was recorded before
 };
 
-/// Judges each configuration after the first, of `count`, in one trial of the question's first
-/// setting; at most 32. `program` is a Python program. Error: as Assay::Judge.
-Result<TriedConfigurations> TryConfigurations(const Candidate& program, const Question& question,
-                                              const Parts& parts, int count, uint64_t seed);
+/// Judges each configuration that was not recorded, in one trial: one search chooses it, the others
+/// choose what fits first. At most 32 in all, each at the first setting where it can be chosen.
+/// Adds to `verdict`, which accepts `program`, what is wrong, or a note. Stops at the first that is
+/// wrong. Error: as Assay::Judge.
+Status TryConfigurations(const Candidate& program, const Question& question, const Parts& parts,
+                         const std::vector<SearchedSetting>& settings, uint64_t seed,
+                         records::Verdict& verdict);
 
 }  // namespace cupel::assay

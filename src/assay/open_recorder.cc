@@ -41,7 +41,7 @@ Result<std::unique_ptr<trace::Tracer>> OpenTracer(const Candidate& program,
   // Without it, parameters are found by their names.
   options.reference =
       os::ReadFile(task.code[static_cast<int>(question.direction)], kMaxReference).value_or("");
-  options.configuration = std::get<PythonProgram>(program.built).configuration;
+  options.wanted = std::get<PythonProgram>(program.built).wanted;
   if (program.sources != nullptr) options.text = trace::ProgramOf(*program.sources);
   return trace::Tracer::Start(program.path, std::move(options));
 }

@@ -16,6 +16,7 @@
 #include "oracle/scripts.h"
 #include "os/files.h"
 #include "os/mapped_file.h"
+#include "task/allowed_operators.h"
 
 namespace cupel::assay {
 namespace {
@@ -56,6 +57,8 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   for (const task::Distribution distribution : question.distributions) {
     asked.distributions.emplace_back(Name(distribution));
   }
+  asked.operators = task::Text(question.operators);
+  asked.compile_seconds = static_cast<int>(candidate.built_with.deadline.count());
   asked.engine = parts.engine->Name();
   asked.model = parts.engine->Device().name;
   const build::Options& build = candidate.built_with;

@@ -84,6 +84,7 @@ class SettingRun {
 
   /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.
   bool TryControls(const task::Case& wanted, int trial) {
+    if (!context_.tries_controls) return true;
     Stopwatch watch(result_.report.seconds.judge);
     trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
     result_.report.controls = controls_.all();
@@ -349,6 +350,7 @@ class SettingRun {
       result_.report.status = records::SettingStatus::kFailed;
       return false;
     }
+    result_.searches = std::move(recording.searches);
     if (!result_.plan)
       result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
@@ -359,7 +361,6 @@ class SettingRun {
       result_.plan = plan_;
       result_.images = std::move(recording.images);
       result_.notes = std::move(recording.notes);
-      result_.configurations = recording.configurations;
     }
     return true;
   }

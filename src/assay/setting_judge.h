@@ -33,6 +33,7 @@ struct SettingContext {
   std::set<std::string>* launched = nullptr;
   std::set<std::string>* operators = nullptr;  // and the operators of PyTorch that they call
   plan::OwnWork* own_work = nullptr;           // and what had a part in results
+  bool tries_controls = true;  // whether wrong answers must fail; false if that is known
   uint64_t seed = 0;
   std::stop_token stop;
   std::function<void(const std::string& stage)> begin_trial;
@@ -46,7 +47,7 @@ struct SettingResult {
   build::Images images;            // of the plan
   std::vector<std::string> notes;  // of the recording
   std::string torch_version;
-  int configurations = 1;  // record::Recording::configurations
+  std::vector<record::Search> searches;  // of the last recording
 };
 
 /// Runs trials until one fails.

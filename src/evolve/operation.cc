@@ -253,8 +253,7 @@ and timed without Python. So the file must request the same work for the same sh
   Tensors may be allocated, viewed and made contiguous.
 - Code that reads a value of a tensor (.item(), .tolist(), .cpu(), if x.sum() > 0) is rejected, and so
   is a result that is kept from an earlier call. There are no files, processes or threads.
-- Nothing can be measured there. All of an autotuner's configurations must be right, and the first that fits is
-  timed.
+- Nothing can be measured there. All configurations of an autotuner must be right. The first that fits is timed.
 - load_inline compiles without fast math unless extra_cuda_cflags has --use_fast_math.
 - The next part is about the C++ code of load_inline. `functions` binds what PYBIND11_MODULE would.
 )",

@@ -28,6 +28,13 @@ struct Refusal {
   bool unsupported = false;
 };
 
+/// A search of an autotuner, which would choose the fastest of the configurations.
+struct Search {
+  std::string kernel;
+  std::vector<std::string> configurations;
+  int chosen = -1;  // the one that was recorded; -1: none fits
+};
+
 struct Recording {
   plan::Plan plan;
   std::optional<plan::Plan> first;  // plan of the first call, if it differs
@@ -35,7 +42,7 @@ struct Recording {
   int recordings = 0;               // number of calls that had to agree
   build::Images images;             // that the plan's launches name by their index
   std::vector<std::string> notes;   // what was assumed about the candidate
-  int configurations = 1;           // among which the candidate would choose by their times
+  std::vector<Search> searches;     // of the candidate's autotuners, since it was loaded
 };
 
 using Outcome = std::variant<Recording, Refusal>;

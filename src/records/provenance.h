@@ -23,6 +23,8 @@ struct Asked {
   int schedules = -1;
   bool reduced = false;                    // at the smaller sizes that the task sets
   std::vector<std::string> distributions;  // kinds of other inputs
+  std::string operators;                   // of PyTorch: "allowed", "none" or names; empty: unknown
+  int compile_seconds = 300;               // the limit of the compilation
   std::string engine, model;               // "emu", "h100"
   std::string arch;
   std::vector<std::string> flags;  // in addition to the defaults

@@ -489,6 +489,9 @@ struct Fields<Asked> {
     visit("schedules", asked.schedules, "other orders; -1: as needed");
     visit.Since("reduced", asked.reduced, "at the smaller sizes that the task sets");
     visit("distributions", asked.distributions, "other inputs");
+    visit.Since("operators", asked.operators,
+                "what PyTorch may compute: `allowed`, `none` or names of operators");
+    visit.Since("compile_seconds", asked.compile_seconds, "limit of the compilation");
     visit("engine", asked.engine, "`emu` or `gpu`");
     visit("model", asked.model, "the GPU that is emulated");
     visit("arch", asked.arch, "`sm_90`");
@@ -500,6 +503,9 @@ struct Fields<Asked> {
   static const char* Problem(const Asked& asked) {
     if (asked.trials < 1 || asked.trials > 10000)
       return "has trials that are not within 1 to 10000";
+    if (asked.compile_seconds < 1 || asked.compile_seconds > 7200) {
+      return "has compile_seconds that are not within 1 to 7200";
+    }
     if (asked.schedules < -1 || asked.schedules > 1000) {
       return "has schedules that are not within -1 to 1000";
     }

@@ -109,6 +109,8 @@ Verdict FullVerdict() {
              2,
              true,
              {"zeros", "uniform"},
+             "aten::sum",
+             900,
              "emu",
              "h100",
              "sm_90",

@@ -20,6 +20,7 @@ Json MessageJson(const Setup& setup) {
           {"arch", setup.arch},
           {"flags", setup.flags},
           {"include_roots", std::move(roots)},
+          {"compile_seconds", setup.compile_seconds},
           {"allow_weak_sandbox", setup.allow_weak_sandbox},
           {"python", setup.python},
           {"cases", setup.cases},
@@ -84,6 +85,11 @@ Result<ToWorker> ReadSetup(const Json& json) {
   TRY_ASSIGN(setup.flags, WireTexts(json, "flags"));
   TRY_ASSIGN(const auto roots, WireTexts(json, "include_roots"));
   setup.include_roots.assign(roots.begin(), roots.end());
+  TRY_ASSIGN(const int64_t seconds, WireCount(json, "compile_seconds"));
+  if (seconds < 1 || seconds > 7200) {
+    return Fail(ErrorCode::kInvalidArgument, "message.compile_seconds is not within 1 to 7200");
+  }
+  setup.compile_seconds = static_cast<int>(seconds);
   TRY_ASSIGN(setup.allow_weak_sandbox, JsonBool(json, "allow_weak_sandbox", "message"));
   TRY_ASSIGN(setup.python, WireText(json, "python", 4096));
   TRY_ASSIGN(setup.cases, WireText(json, "cases", 16));

@@ -27,6 +27,7 @@ struct Setup {
   std::string arch = "sm_90";
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;  // the same paths on every machine
+  int compile_seconds = 300;                         // limit of a compilation
   bool allow_weak_sandbox = false;
   std::string python;  // a Python with PyTorch; empty: the worker finds one
   /// Whose PyTorch computes cases: "worker", "coordinator", or "auto": the worker's if it has one.

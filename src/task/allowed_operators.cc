@@ -2,6 +2,7 @@
 #include "task/allowed_operators.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,15 +15,18 @@ namespace {
 
 constexpr size_t kMostNames = 256;
 
-/// "aten::sum" of "aten::sum.dim_IntList" and of "aten::sum_".
-std::string_view Stem(std::string_view name) {
-  name = name.substr(0, name.find('.'));
+/// "aten::sum_" of "aten::sum_.dim_IntList".
+std::string_view WithoutOverload(std::string_view name) { return name.substr(0, name.find('.')); }
+
+/// "aten::sum" of "aten::sum_".
+std::string_view WithoutPlace(std::string_view name) {
   if (name.ends_with('_') && !name.ends_with("__")) name.remove_suffix(1);
   return name;
 }
 
 bool IsName(std::string_view name) {
-  return name.size() <= 120 && name.find("::") != std::string_view::npos &&
+  const size_t space = name.find("::");
+  return name.size() <= 120 && space != std::string_view::npos && space + 2 < name.size() &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '_' || c == ':' || c == '.';
          });
@@ -32,8 +36,15 @@ bool IsName(std::string_view name) {
 
 bool AllowedOperators::Allow(std::string_view name) const {
   return all || std::any_of(names.begin(), names.end(), [&](const std::string& allowed) {
-           return allowed == name || allowed == Stem(name);
+           const std::string_view operation = WithoutOverload(name);
+           return allowed == name || allowed == operation || allowed == WithoutPlace(operation);
          });
+}
+
+std::string Text(const AllowedOperators& operators) {
+  if (operators.all) return "allowed";
+  if (operators.names.empty()) return "none";
+  return fmt::format("{}", fmt::join(operators.names, ","));
 }
 
 Result<AllowedOperators> AllowOnly(const std::vector<std::string>& names) {

@@ -18,6 +18,8 @@ struct AllowedOperators {
   bool Allow(std::string_view name) const;
 };
 
+/// "allowed", "none", or the names, separated by commas.
+std::string Text(const AllowedOperators& operators);
 /// Error: kInvalidArgument if a name has no namespace.
 Result<AllowedOperators> AllowOnly(const std::vector<std::string>& names);
 /// From "allowed", "none", or names separated by commas.

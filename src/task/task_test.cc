@@ -129,19 +129,20 @@ TEST_F(TaskTest, ReadsWhetherOperatorsAreAllowed) {
   EXPECT_FALSE(Load()->operators.Allow("aten::sum"));
   Write("task.json", R"({"operators": "allowed"})");
   EXPECT_TRUE(Load()->operators.Allow("aten::sum"));
-  Write("task.json", R"({"operators": ["aten::sum", "aten::add.Scalar"]})");
-  for (const char* allowed :
-       {"aten::sum", "aten::sum.dim_IntList", "aten::sum_", "aten::add.Scalar"}) {
+  Write("task.json", R"({"operators": ["aten::sum", "aten::add.Scalar", "aten::mul_"]})");
+  for (const char* allowed : {"aten::sum", "aten::sum.dim_IntList", "aten::sum_",
+                              "aten::add.Scalar", "aten::mul_.Tensor"}) {
     EXPECT_TRUE(Load()->operators.Allow(allowed)) << allowed;
   }
-  for (const char* other : {"aten::cumsum", "aten::add.Tensor", "aten::sum2", "prims::sum"}) {
+  for (const char* other :
+       {"aten::cumsum", "aten::add.Tensor", "aten::sum2", "prims::sum", "aten::mul.Tensor"}) {
     EXPECT_FALSE(Load()->operators.Allow(other)) << other;
   }
   Write("task.json", R"({"operators": []})");
   EXPECT_FALSE(Load()->operators.Allow("aten::sum"));
   for (const char* wrong :
        {R"({"operators": "some"})", R"({"operators": true})", R"({"operators": ["sum"]})",
-        R"({"operators": ["allowed"]})", R"({"operators": [1]})"}) {
+        R"({"operators": ["allowed"]})", R"({"operators": ["aten::"]})", R"({"operators": [1]})"}) {
     Write("task.json", wrong);
     ASSERT_FALSE(Load()) << wrong;
     EXPECT_THAT(Load().error().message, HasSubstr("operators")) << wrong;

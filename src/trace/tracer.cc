@@ -28,7 +28,7 @@ using Checked = std::variant<std::monostate, Refusal>;
 constexpr std::string_view kChild = "the program's process";
 constexpr size_t kMaxProgram = 4u << 20;
 constexpr size_t kMaxNotes = 64;
-constexpr int64_t kMaxConfigurations = 1000;
+constexpr size_t kMaxSearches = 256, kMaxConfigurations = 1024;
 constexpr int kMostQuestions = 100'000;  // of one answer
 constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSeconds = 0.1;  // after this time, fewer calls are enough
@@ -58,6 +58,34 @@ bool IsInput(const Json& signature, size_t i) {
   const auto arguments = JsonArray(signature, "arguments", "signature.py");
   if (!arguments || i >= (*arguments)->size()) return true;
   return JsonString((**arguments)[i], "kind", "signature.py").value_or("input") == "input";
+}
+
+Json WantedJson(const std::optional<WantedConfiguration>& wanted) {
+  if (!wanted) return nullptr;
+  return Json::array({wanted->search, wanted->configuration});
+}
+
+Result<std::vector<record::Search>> ReadSearches(const Json& json) {
+  std::vector<record::Search> searches;
+  TRY_ASSIGN(const Json* list, JsonArray(json, "searches", kChild));
+  if (list->size() > kMaxSearches) {
+    return Fail(ErrorCode::kInvalidArgument, "its autotuners search too often");
+  }
+  for (const Json& item : *list) {
+    record::Search search;
+    TRY_ASSIGN(search.kernel, JsonString(item, "kernel", kChild));
+    TRY_ASSIGN(search.configurations, JsonStringList(item, "configurations", kChild));
+    TRY_ASSIGN(const int64_t chosen, JsonInt(item, "chosen", kChild));
+    const auto count = static_cast<int64_t>(search.configurations.size());
+    if (search.configurations.size() > kMaxConfigurations || chosen < -1 || chosen >= count) {
+      return Fail(ErrorCode::kInvalidArgument, "its autotuner has no such configuration");
+    }
+    search.kernel = record::CleanText(search.kernel);
+    for (std::string& text : search.configurations) text = record::CleanText(text);
+    search.chosen = static_cast<int>(chosen);
+    searches.push_back(std::move(search));
+  }
+  return searches;
 }
 
 }  // namespace
@@ -113,7 +141,7 @@ Result<std::optional<Refusal>> Tracer::Impl::StartChild() {
                                {"path", std::filesystem::absolute(program, error).string()},
                                {"source", source},
                                {"reference", options.reference},
-                               {"configuration", options.configuration},
+                               {"wanted", WantedJson(options.wanted)},
                                {"device", DeviceJson(options.device)}}));
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
   return std::nullopt;
@@ -208,8 +236,11 @@ Result<record::Outcome> Tracer::Impl::Run(const Json& request,
   }
   recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
   recording.recordings = static_cast<int>(std::clamp<int64_t>(*recordings, 0, 1000));
-  recording.configurations = static_cast<int>(std::clamp<int64_t>(
-      JsonInt(json, "configurations", kChild).value_or(1), 1, kMaxConfigurations));
+  if (json.contains("searches")) {
+    auto searches = ReadSearches(json);
+    if (!searches) return record::Outcome(End(Damaged(searches.error().message)));
+    recording.searches = std::move(*searches);
+  }
   recording.images = extensions.images();
   recording.notes = extensions.notes();
   for (const Json& note : **notes) {

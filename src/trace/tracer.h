@@ -23,6 +23,12 @@
 
 namespace cupel::trace {
 
+/// A configuration of an autotuner: the place of its search in record::Recording::searches, and its
+/// own place there.
+struct WantedConfiguration {
+  size_t search = 0, configuration = 0;
+};
+
 /// What a program is recorded with.
 struct Options {
   std::shared_ptr<PythonPool> pool;
@@ -35,9 +41,9 @@ struct Options {
   /// empty.
   std::string reference;
   std::string text;  // of the program; empty: that of its file
-  /// Which one of its autotuners' configurations to record, below Recording::configurations; 0: the
-  /// first that fits. One that does not fit is refused as "no_configuration".
-  int configuration = 0;
+  /// Which configuration a search of its autotuners is to choose; nullopt: each the first that
+  /// fits. One that does not fit is refused as "no_configuration".
+  std::optional<WantedConfiguration> wanted;
 };
 
 /// Records one program. A refusal ends the process that runs it; later calls start a new one.

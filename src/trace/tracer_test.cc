@@ -96,7 +96,7 @@ class TracerTest : public testing::Test {
               {"name": "c", "kind": "state", "type": "tensor", "path": "count"}]})",
           "signature");
     };
-    options.configuration = configuration_;
+    options.wanted = wanted_;
     auto tracer = Tracer::Start(file, std::move(options));
     EXPECT_TRUE(tracer) << tracer.error().ToString();
     return std::move(*tracer);
@@ -137,7 +137,7 @@ class TracerTest : public testing::Test {
   std::vector<std::vector<float>> values_;
   std::vector<task::Value> args_;
   Recording last_;
-  int configuration_ = 0;
+  std::optional<WantedConfiguration> wanted_;
 };
 std::unique_ptr<Shared> TracerTest::shared_;
 
@@ -533,28 +533,26 @@ TEST_F(TracerTest, RecordsTritonKernels) {
                 "@triton.autotune([triton.Config({'BLOCK': b}) for b in (64, 128)], key=['n'])")),
             "launch");
   ASSERT_EQ(last_.notes.size(), 1u);
-  EXPECT_THAT(
-      last_.notes[0],
-      HasSubstr("of the 2 configurations of add, the first that fits was recorded: BLOCK: 64"));
-  EXPECT_EQ(last_.configurations, 2);
+  EXPECT_THAT(last_.notes[0],
+              HasSubstr("configurations of add, the first that fits was recorded: BLOCK: 64"));
 }
 
 TEST_F(TracerTest, RecordsTheWantedConfiguration) {
   const std::string program = TritonProgram(
-      "    add[(1,)](x, b, y, n)",
+      "    add[(1,)](x, b, y, n)\n    add[(1,)](x, b, y, n)\n    add[(1,)](x, b, y, 3)",
       "@triton.autotune([triton.Config({'BLOCK': b}) for b in (64, 256, 128)], key=['n'])");
   const std::string steps = Steps(program);
   if (steps.find("No module named 'triton'") != std::string::npos) GTEST_SKIP() << steps;
-  EXPECT_EQ(last_.configurations, 3);
-  configuration_ = 2;
-  EXPECT_EQ(Steps(program), "launch");
-  ASSERT_EQ(last_.notes.size(), 1u);
-  EXPECT_THAT(last_.notes[0],
-              HasSubstr("of the 3 configurations of add, number 3 was recorded: BLOCK: 128"));
-  // Another autotuner may have more of them.
-  configuration_ = 7;
-  EXPECT_EQ(Steps(program), "launch");
-  EXPECT_THAT(last_.notes[0], HasSubstr("the first that fits was recorded: BLOCK: 64"));
+  ASSERT_EQ(last_.searches.size(), 2u);  // one for each key
+  EXPECT_EQ(last_.searches[0].kernel, "add");
+  ASSERT_EQ(last_.searches[0].configurations.size(), 3u);
+  EXPECT_THAT(last_.searches[0].configurations[1], HasSubstr("BLOCK: 256"));
+  EXPECT_EQ(last_.searches[0].chosen, 0);
+  wanted_ = WantedConfiguration{1, 2};
+  EXPECT_EQ(Steps(program), steps);
+  ASSERT_EQ(last_.searches.size(), 2u);
+  EXPECT_EQ(last_.searches[0].chosen, 0);
+  EXPECT_EQ(last_.searches[1].chosen, 2);
 }
 
 TEST_F(TracerTest, ExplainsWhatTritonRefuses) {

@@ -57,10 +57,9 @@ def forward(x, weight, eps):
 def backward(grad, pair, eps, shape):
     assert isinstance(pair, tuple) and eps == 1e-3
     assert shape == (8,) if isinstance(shape, tuple) else shape.shape == (pair[0].size(0),)
-    x, w = (t.detach().requires_grad_(True) for t in pair)
-    with torch.enable_grad():
-        y = F.layer_norm(x, (8,), w, None, eps)
-    return list(torch.autograd.grad(y, (x, w), grad))
+    x, w = pair  # custom operators run below autograd, which enable_grad does not change
+    _, mean, rstd = torch.native_layer_norm(x, (8,), w, None, eps)
+    return list(torch.ops.aten.native_layer_norm_backward(grad, x, (8,), mean, rstd, w, None, (True, True, False))[:2])
 """
 
 SEVERAL = """

@@ -91,9 +91,9 @@ class Triton(support.CupelTest):
         if subprocess.run([support.python_with_torch(), "-c", "import triton"], stderr=subprocess.DEVNULL).returncode:
             raise unittest.SkipTest("needs Triton")
 
-    def judge(self, answer, problem):
+    def judge(self, answer, problem, *options):
         return self.cupel("check", self.write("answer.py", answer), "--task",
-                          self.write("problem.py", HEAD + problem), "--device", "emu")
+                          self.write("problem.py", HEAD + problem), "--device", "emu", *options)
 
     def test_answers_are_correct(self):
         for name, problem in support.ci_choice(PROBLEMS).items():
@@ -149,11 +149,16 @@ def get_init_inputs():
 """
         done = self.judge(answer.replace("WRONG", "0"), problem)
         self.assertEqual(done.status, 0, done)
-        self.assertIn("3 of the autotuner's 4 configurations are right in a trial at single-0; 1 do", done.out)
+        self.assertIn("of 3 other configurations of its autotuners, 2 are right in a trial, and 1 do not fit",
+                      " ".join(done.out.split()))
         done = self.judge(answer.replace("WRONG", "1"), problem)
         self.assertEqual(done.status, 1, done)
         self.assertEqual(done.codes, {"wrong_result"})
-        self.assertIn("with configuration 4 of 4 of the autotuner", done.out)
+        self.assertIn("with another configuration of its autotuner (double: BLOCK: 256, OFFSET: 1", done.out)
+        hook = "pre_hook=lambda a: torch.mul(a['x'], 2, out=a['y'])"
+        done = self.judge(answer.replace("num_stages=s)", f"num_stages=s, {hook} if o else None)")
+                          .replace("+ OFFSET", "").replace("WRONG", "1"), problem, "--operators", "none")
+        self.assertEqual(done.codes, {"framework_operator"}, done)
 
 
 if __name__ == "__main__":

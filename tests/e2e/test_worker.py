@@ -15,8 +15,8 @@ from support import CUPEL, SOURCE, CupelTest
 KERNEL = SOURCE / "tasks" / "mnist_linear" / "forward.cu"
 TASK = SOURCE / "tasks" / "mnist_linear"
 SETUP = {"type": "setup", "device": "emu", "model": "h100", "arch": "sm_90", "flags": [], "include_roots": [],
-         "allow_weak_sandbox": bool(os.environ.get("CUPEL_ALLOW_WEAK_SANDBOX")), "python": "", "cases": "auto",
-         "threads": 0}
+         "compile_seconds": 300, "allow_weak_sandbox": bool(os.environ.get("CUPEL_ALLOW_WEAK_SANDBOX")), "python": "",
+         "cases": "auto", "threads": 0}
 
 
 def encoded(path):

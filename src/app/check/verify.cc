@@ -16,6 +16,7 @@
 #include "os/folders.h"
 #include "os/path.h"
 #include "records/json.h"
+#include "task/allowed_operators.h"
 #include "task/reduced.h"
 
 namespace cupel::app {
@@ -143,6 +144,10 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
     }
     question.distributions.push_back(*distribution);
   }
+  question.operators = subject.task.operators;
+  if (!asked.operators.empty()) {  // older records do not say
+    TRY_ASSIGN(question.operators, task::ParseAllowedOperators(asked.operators));
+  }
   question.fresh_cases = true;  // compute cases again instead of using the pool
   if (record.verdict.seed_origin == records::SeedOrigin::kUser) {
     question.seed = record.verdict.seed;
@@ -181,6 +186,7 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   Compile compile = options.compile;
   compile.arch = asked.arch;
   compile.flags = asked.flags;
+  compile.seconds = asked.compile_seconds;
   for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
   TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
   TRY_ASSIGN(auto session, Session::Create(common, compile, events));

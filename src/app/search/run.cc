@@ -60,12 +60,19 @@ Status ReadInt(const Json& json, const char* key, int& into) {
 Json RunJson(const Common& common, const Compile& compile, const Target& target) {
   Json roots = Json::array();
   for (const auto& root : compile.include_roots) roots.push_back(root.string());
-  return Json{{"task", target.task},           {"backward", target.backward},
-              {"settings", target.settings},   {"trials", target.trials},
-              {"full_size", target.full_size}, {"device", common.device},
-              {"model", common.model},         {"user_seed", common.seed.has_value()},
-              {"operators", target.operators}, {"arch", compile.arch},
-              {"flags", Json(compile.flags)},  {"include_roots", roots}};
+  return Json{{"task", target.task},
+              {"backward", target.backward},
+              {"settings", target.settings},
+              {"trials", target.trials},
+              {"full_size", target.full_size},
+              {"device", common.device},
+              {"model", common.model},
+              {"user_seed", common.seed.has_value()},
+              {"operators", target.operators},
+              {"arch", compile.arch},
+              {"flags", Json(compile.flags)},
+              {"include_roots", roots},
+              {"compile_seconds", compile.seconds}};
 }
 
 Status ReadRun(const Json& json, Common& common, Compile& compile, Target& target) {
@@ -81,6 +88,9 @@ Status ReadRun(const Json& json, Common& common, Compile& compile, Target& targe
   compile.include_roots.assign(roots.begin(), roots.end());
   if (json.contains("operators")) {  // older runs allow none
     TRY_ASSIGN(target.operators, JsonString(json, "operators", kRunConfig));
+  }
+  if (json.contains("compile_seconds")) {
+    TRY(ReadInt(json, "compile_seconds", compile.seconds));
   }
   if (json.contains("full_size")) {  // runs of cupel 0.1.0 lack it
     TRY_ASSIGN(target.full_size, JsonBool(json, "full_size", kRunConfig));

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/session.h"
 
 namespace cupel::app {
@@ -24,7 +26,7 @@ Json SuiteConfig(const SuiteRunOptions& options) {
           {"model", options.common.model},    {"arch", options.compile.arch},
           {"flags", options.compile.flags},   {"include_roots", std::move(include_roots)},
           {"baselines", options.baselines},   {"full_size", options.full_size},
-          {"rounds", options.rounds}};
+          {"rounds", options.rounds},         {"compile_seconds", options.compile.seconds}};
 }
 
 Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
@@ -52,6 +54,10 @@ Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
                               kFewestRounds, kMostRounds));
     }
     options.rounds = static_cast<int>(rounds);
+  }
+  if (config.contains("compile_seconds")) {
+    TRY_ASSIGN(const int64_t seconds, JsonInt(config, "compile_seconds", kWhat));
+    options.compile.seconds = static_cast<int>(std::clamp<int64_t>(seconds, 1, 7200));
   }
   options.compile.flags.clear();
   options.compile.include_roots.clear();

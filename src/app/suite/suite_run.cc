@@ -158,6 +158,7 @@ class SuiteRun {
     options.setup.model = options_.common.model;
     options.setup.arch = options_.compile.arch;
     options.setup.flags = options_.compile.flags;
+    options.setup.compile_seconds = options_.compile.seconds;
     options.setup.include_roots = options_.compile.include_roots;
     options.setup.allow_weak_sandbox = options_.compile.allow_weak_sandbox;
     options.setup.python = options_.common.python;

@@ -72,6 +72,7 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
   Compile compile;
   compile.arch = setup.arch;
   compile.flags = setup.flags;
+  compile.seconds = setup.compile_seconds;
   compile.include_roots = setup.include_roots;
   compile.allow_weak_sandbox = setup.allow_weak_sandbox || options.compile.allow_weak_sandbox;
 

@@ -104,6 +104,7 @@ void McpCommandLine::AddPython() {
 void McpCommandLine::AddCompile() {
   const app::Compile& compile = setting_.compile;
   Add("--arch=" + compile.arch);
+  Add(fmt::format("--compile-limit={}", compile.seconds));
   for (const std::string& flag : compile.flags) Add("--flag=" + flag);
   for (const fs::path& root : compile.include_roots) Add("--include=" + root.string());
   AddSandbox();

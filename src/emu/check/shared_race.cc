@@ -214,12 +214,25 @@ bool SharedChecker::CheckPending(const Lane& lane, uint32_t granule) const {
 }
 
 /// A read by the asynchronous proxy, which is ordered after the last write: it must also be ordered
-/// by a proxy fence, unless that write was of the asynchronous proxy itself.
+/// by a proxy fence, unless that write was of the asynchronous proxy itself. CUTLASS and Triton
+/// have no fence between cp.async and wgmma; that gets a warning.
 bool SharedChecker::CheckProxied(const Lane& lane, uint32_t granule) const {
   const Stamp write = writes_[granule];
   const uint32_t clock = SharedClockOf(write);
   if (clock == 0 || clocks_.Proxied(WarpOf(write), clock + base_, lane.warp.index)) return true;
   const int line = LineOfId(lane.warp, LineIdOf(write));
+  if (!copied_.empty() && copied_[granule] == write) {
+    if (warned_) return true;
+    warned_ = true;
+    Warn(lane.warp, lane.op, "missing_proxy_fence",
+         fmt::format(
+             "The asynchronous proxy reads shared memory that cp.async{} wrote through the "
+             "generic proxy, without a fence.proxy.async between the two. CUTLASS and Triton "
+             "do that too; PTX does not promise that it works.",
+             line > 0 ? fmt::format(" at line {}", line) : std::string()),
+         static_cast<int>(lane.lane));
+    return true;
+  }
   Fault(
       lane.warp, lane.op, "missing_proxy_fence",
       fmt::format("The asynchronous proxy reads byte {} of shared memory, which thread {} wrote{} "
@@ -280,6 +293,10 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
       Elsewhere(lane.owner).weak_writes[granule] = Widened(write, lane.owner);
     }
     write = lane.stamp | (strong ? kStampFlag : 0);
+    if (lane.kind.copied) {
+      if (copied_.empty()) copied_.resize(writes_.size());
+      copied_[granule] = write;
+    }
     read = 0;
   } else if (!strong) {
     const bool own = ThreadOf(read) == lane.thread && !HasFlag(read);

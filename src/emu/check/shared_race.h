@@ -128,6 +128,8 @@ class SharedChecker {
   int granule_shift_;
   uint32_t base_ = 0;
   std::vector<Stamp> writes_, reads_;         // by granule: the last write and read
+  std::vector<Stamp> copied_;                 // by granule: the last write of cp.async; empty: none
+  mutable bool warned_ = false;               // of a copy that no proxy fence follows
   std::unique_ptr<ClusterStamps> elsewhere_;  // null until another block accesses the memory
 };
 

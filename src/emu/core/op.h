@@ -92,6 +92,7 @@ struct AccessKind {
   bool non_coherent = false;
   bool plain = false;    // Op::aux is an AccessShape, and the operation a load or store
   bool proxied = false;  // a read by the asynchronous proxy
+  bool copied = false;   // a store by cp.async
 
   bool reads() const { return !store || (atomic && !plain); }
   bool strong() const { return atomic || is_volatile; }

@@ -34,6 +34,8 @@ enum Bug : int {
   kNoReadWait,
   kNoCommit,
   kOtherDescriptor,
+  kCopiedNoFence,
+  kCopiedThenStored,
 };
 
 using EncodedMap = std::array<std::byte, plan::kTensorMapBytes>;
@@ -150,6 +152,16 @@ TEST_P(HopperTest, FindsBuffersThatAreReadOrWrittenTooEarly) {
 TEST_P(HopperTest, FindsPhasesThatNeverComplete) {
   ExpectFound(Gemm(kManyBytes), "deadlock", "");
   ExpectFound(Gemm(kManyArrivals), "deadlock", "");
+}
+
+// CUTLASS and Triton leave out the fence between cp.async and wgmma.
+TEST_P(HopperTest, WarnsOfCopiesWithoutProxyFence) {
+  const LaunchOutcome copied = Generic(kCopiedNoFence);
+  EXPECT_TRUE(copied.completed) << Summary(copied);
+  ASSERT_EQ(copied.findings.size(), 1u) << Summary(copied);
+  EXPECT_EQ(copied.findings[0].code, "missing_proxy_fence");
+  EXPECT_EQ(copied.findings[0].severity, records::Severity::kWarning);
+  ExpectFound(Generic(kCopiedThenStored), "missing_proxy_fence", "fence.proxy.async");
 }
 
 TEST_P(HopperTest, FindsMissingFencesAndBarriers) {

@@ -34,7 +34,9 @@ bool CopyQueue::Complete(Warp& warp, const LaneCopies& copies, uint32_t lanes, b
     warp.block->checker->ClearPending(copies.to[static_cast<size_t>(__builtin_ctz(rest))],
                                       copies.bytes);
   }
-  return !check || CheckShared(warp, copies.op, true, false, lanes, copies.bytes, copies.to.data());
+  AccessKind kind;
+  kind.store = kind.copied = true;
+  return !check || CheckShared(warp, copies.op, kind, lanes, copies.bytes, copies.to.data());
 }
 
 template <class Done>

@@ -27,6 +27,8 @@ enum Bug {
   kNoReadWait,       // overwrites memory that a bulk store still reads
   kNoCommit,         // waits for a group that was not committed
   kOtherDescriptor,  // warps pass different descriptors
+  kCopiedNoFence,    // cp.async writes, then wgmma reads: right in practice
+  kCopiedThenStored, // generic writes on top of those, then wgmma reads them
 };
 
 __device__ uint32_t Shared(const void* p) {
@@ -65,6 +67,9 @@ __device__ void Store(const CUtensorMap* map, const void* from, int x, int y) {
 }
 __device__ void StoreDone() {
   asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ void Copy16(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(Shared(to)), "l"(from) : "memory");
 }
 __device__ void ProxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ void ProductFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -161,10 +166,20 @@ extern "C" __global__ void generic(const bf16* a, const bf16* b, float* c, int b
   for (int i = threadIdx.x; i < kTile * kTile; i += 128) {
     const int row = i / kTile, column = i % kTile;
     const int at = row * kTile + ((column / 8) ^ (row % 8)) * 8 + column % 8;
-    left[at] = a[i];
-    right[at] = b[i];
+    if (bug != kCopiedNoFence && bug != kCopiedThenStored) {
+      left[at] = a[i];
+      right[at] = b[i];
+    } else if (i % 8 == 0) {
+      Copy16(left + at, a + i);
+      Copy16(right + at, b + i);
+    }
   }
-  if (bug != kNoProxyFence) ProxyFence();
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  if (bug == kCopiedThenStored) {
+    __syncthreads();
+    left[threadIdx.x] = a[threadIdx.x];
+  }
+  if (bug != kNoProxyFence && bug != kCopiedNoFence && bug != kCopiedThenStored) ProxyFence();
   __syncthreads();
   float d[32];
   for (float& value : d) value = 0;

@@ -48,13 +48,13 @@ class Program:
         provide("cupy", lambda: self.standin("cupy_standin", kernels))
         provide("cuda", lambda: self.standin("cuda_core_standin", kernels))
         Description.kernels, Description.reference = kernels, self.reference_class
-        when_imported("triton", lambda: self.use_triton(ask, request["device"], request["configuration"]))
+        when_imported("triton", lambda: self.use_triton(ask, request["device"], request.get("wanted")))
         self.module = self.run(self.source, self.file, "answer")
 
-    def use_triton(self, ask: Ask, device: dict[str, Any], configuration: int) -> None:
+    def use_triton(self, ask: Ask, device: dict[str, Any], wanted: Any) -> None:
         from triton_kernels import Kernels
         try:
-            Kernels(self.recording, ask, device, configuration).install()
+            Kernels(self.recording, ask, device, wanted).install()
         except Refusal as refusal:
             raise self.recording.refuse(refusal) from None
 
@@ -131,7 +131,7 @@ class Program:
 
     def record(self, request: dict[str, Any]) -> dict[str, Any]:
         calls = Calls(self, self.bound(request), request)
-        return dict(calls.record(), notes=self.recording.notes, configurations=self.recording.configurations)
+        return dict(calls.record(), notes=self.recording.notes, searches=self.recording.searches)
 
     def check(self) -> None:
         if self.recording.refusal is not None:

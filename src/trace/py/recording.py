@@ -82,7 +82,7 @@ class Recording(TorchDispatchMode):
         self.autocast = Autocast()
         self.refusal: Refusal | None = None  # the first one: a program may have caught it
         self.notes: list[str] = []  # what was assumed about the program
-        self.configurations = 1  # among which its autotuners choose
+        self.searches: list[dict[str, Any]] = []  # of its autotuners
         self.copied: dict[int, tuple[Any, Any, bytes]] = {}  # tensors with data, those without that they became, the data
 
     def refuse(self, refusal: Refusal) -> Refusal:

@@ -142,12 +142,11 @@ class Kernel:
 
 
 class Kernels:
-    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any], configuration: int) -> None:
-        """configuration: which of an autotuner's to use; 0: the first that fits."""
-        self.recording, self.ask, self.configuration = recording, ask, configuration
+    def __init__(self, recording: Recording, ask: Ask, device: dict[str, Any], wanted: Any) -> None:
+        """wanted: the search of an autotuner, counted from 0, and the configuration that it is to choose, or None."""
+        self.recording, self.ask, self.wanted = recording, ask, wanted
         self.driver = Driver(device)
-        # Of the autotuner's search that is running: how many configurations it tries, has tried, and found to fit.
-        self.count = self.tried = self.fitting = 0
+        self.arguments: Any = None  # of the search that is running
 
     def install(self) -> None:
         version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -162,14 +161,6 @@ class Kernels:
         for module in (triton, triton.compiler, triton.compiler.compiler):
             module.compile = self.compile
         tuner = triton.runtime.autotuner.Autotuner
-        prune = tuner.prune_configs
-
-        def prune_configs(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            configurations = prune(tuner, *args, **kwargs)
-            self.count, self.tried, self.fitting = len(configurations), 0, 0
-            self.recording.configurations = max(self.recording.configurations, self.count)
-            return configurations
-        tuner.prune_configs = prune_configs
         tuner._bench = lambda *args, **kwargs: self.time_of(*args, **kwargs)
         if hasattr(tuner, "check_disk_cache"):
             tuner.check_disk_cache = lambda _tuner, _key, _configs, bench: bench()
@@ -207,18 +198,25 @@ class Kernels:
 
     def time_of(self, tuner: Any, /, *args: Any, config: Any, **kwargs: Any) -> list[float]:
         """Autotuner._bench, which returns times: the wanted configuration, or the first that fits, is the fastest."""
-        index, self.tried = self.tried, self.tried + 1
-        wanted = self.configuration if self.configuration < self.count else 0
-        if self.fitting or (wanted and index != wanted):
+        searches = self.recording.searches
+        if tuner.nargs is not self.arguments or not searches:
+            self.arguments = tuner.nargs
+            searches.append({"kernel": tuner.base_fn.__name__, "configurations": [], "chosen": -1})
+        search = searches[-1]
+        index = len(search["configurations"])
+        search["configurations"].append(str(config)[:200])
+        wanted = self.wanted[1] if self.wanted and self.wanted[0] == len(searches) - 1 else None
+        if search["chosen"] >= 0 or wanted not in (None, index):
             return [1.0, 1.0, 1.0]
         if not self.fits(tuner, args, dict(kwargs, **config.all_kwargs())):
-            if wanted:
-                raise self.recording.refuse(Refusal("no_configuration", "configuration %d of %s does not fit" % (
-                    wanted + 1, tuner.base_fn.__name__)))
+            if wanted == index:
+                raise self.recording.refuse(Refusal("no_configuration", "%s of %s does not fit" % (
+                    config, search["kernel"])))
             return [float("inf")] * 3
-        self.fitting += 1
-        self.recording.note("of the %d configurations of %s, %s was recorded: %s" % (
-            self.count, tuner.base_fn.__name__, "number %d" % (wanted + 1) if wanted else "the first that fits", config))
+        search["chosen"] = index
+        if wanted is None:
+            self.recording.note("of the configurations of %s, the first that fits was recorded: %s" % (
+                search["kernel"], config))
         return [0.0, 0.0, 0.0]
 
     def fits(self, tuner: Any, args: Any, kwargs: dict[str, Any]) -> bool:
