@@ -11,24 +11,24 @@ using bf16 = __nv_bfloat16;
 
 enum Bug {
   kNone,
-  kNoFullWait,       // reads a buffer before its copy is complete
-  kEarlyRelease,     // releases a buffer that wgmma still reads
-  kFewBytes,         // expects only the bytes of A
-  kManyBytes,        // expects more bytes than arrive
-  kSamePhase,        // waits for one phase again and again
-  kManyArrivals,     // the barrier expects one more thread than there are
-  kSkippedProduct,   // one warp does not execute the last product
-  kNoProductWait,    // reads accumulators before wgmma.wait_group
-  kNoProxyFence,     // generic writes, then wgmma reads them
-  kNoEmptyWait,      // the producer overwrites buffers that are in use
-  kNoProductFence,   // no wgmma.fence after writes of accumulators
-  kNoInitSync,       // no __syncthreads after mbarrier.init
-  kNoStoreFence,     // generic writes, then a bulk store reads them
-  kNoReadWait,       // overwrites memory that a bulk store still reads
-  kNoCommit,         // waits for a group that was not committed
-  kOtherDescriptor,  // warps pass different descriptors
-  kCopiedNoFence,    // cp.async writes, then wgmma reads: right in practice
-  kCopiedThenStored, // generic writes on top of those, then wgmma reads them
+  kNoFullWait,        // reads a buffer before its copy is complete
+  kEarlyRelease,      // releases a buffer that wgmma still reads
+  kFewBytes,          // expects only the bytes of A
+  kManyBytes,         // expects more bytes than arrive
+  kSamePhase,         // waits for one phase again and again
+  kManyArrivals,      // the barrier expects one more thread than there are
+  kSkippedProduct,    // one warp does not execute the last product
+  kNoProductWait,     // reads accumulators before wgmma.wait_group
+  kNoProxyFence,      // generic writes, then wgmma reads them
+  kNoEmptyWait,       // the producer overwrites buffers that are in use
+  kNoProductFence,    // no wgmma.fence after writes of accumulators
+  kNoInitSync,        // no __syncthreads after mbarrier.init
+  kNoStoreFence,      // generic writes, then a bulk store reads them
+  kNoReadWait,        // overwrites memory that a bulk store still reads
+  kNoCommit,          // waits for a group that was not committed
+  kOtherDescriptor,   // warps pass different descriptors
+  kCopiedNoFence,     // cp.async writes, then wgmma reads: right in practice
+  kCopiedThenStored,  // generic writes on top of those, then wgmma reads them
 };
 
 __device__ uint32_t Shared(const void* p) {
