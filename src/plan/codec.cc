@@ -41,6 +41,7 @@ Json Write(const Launch& launch) {
             {"parameters", Base64Encode(launch.parameters)},
             {"relocations", Write(launch.relocations)}};
   if (launch.image != 0) json["image"] = launch.image;
+  if (launch.early) json["early"] = true;
   if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
   if (!launch.places.empty()) json["places"] = launch.places;
@@ -165,6 +166,9 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.grid, ReadDim(json, "grid", what));
   TRY_ASSIGN(launch.block, ReadDim(json, "block", what));
   TRY_ASSIGN(launch.cluster, ReadDim(json, "cluster", what));
+  if (json.contains("early")) {
+    TRY_ASSIGN(launch.early, JsonBool(json, "early", what));
+  }
   if (json.contains("lone_clusters")) {
     TRY_ASSIGN(launch.lone_clusters, JsonBool(json, "lone_clusters", what));
   }

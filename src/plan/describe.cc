@@ -79,6 +79,7 @@ class Describer {
     }
     if (launch.cluster != Dim3{}) line += " cluster " + plan::Text(launch.cluster);
     if (launch.cooperative) line += " cooperative";
+    if (launch.early) line += " early";
     for (const Relocation& r : launch.relocations) {
       line += fmt::format(" [{}]={}", r.at, Text(r.target));
     }

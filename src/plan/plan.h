@@ -89,6 +89,8 @@ struct Launch {
   bool lone_clusters = false;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  /// May start before the launch in front of it has ended (programmatic stream serialization).
+  bool early = false;
   std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;

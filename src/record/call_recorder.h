@@ -57,8 +57,9 @@ class CallRecorder {
   virtual Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
                                  const task::Setting& setting) = 0;
 
-  /// Records all earlier requests once more and compares the plans. Refuses with "impure" if a plan
-  /// changed.
+  /// Records all earlier requests once more, and in new processes from the smallest arguments to
+  /// the largest and back, and compares the plans. Refuses with "impure" if a plan changed, or with
+  /// what is wrong in another order.
   virtual Result<std::variant<std::monostate, Refusal>> Recheck() = 0;
 
   /// The confinement of the candidate's host code.

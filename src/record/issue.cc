@@ -136,6 +136,7 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   launch.cluster = raw.cluster;
   launch.dynamic_shared = raw.dynamic_shared;
   launch.cooperative = raw.cooperative;
+  launch.early = raw.early;
   launch.lone_clusters = raw.lone_clusters;
   launch.parameters = raw.parameters;
   const std::string& mask = raw.kernel->read_mask;

@@ -37,6 +37,7 @@ using Answer = std::variant<Json, Refusal>;
 constexpr uint64_t kChildDataBytes = uint64_t{4} << 30;
 constexpr uint64_t kChildCpuSeconds = 120;
 constexpr int kLeastRecordings = 24;
+constexpr int kFewRecordings = 3;
 constexpr uint64_t kExtraRecordings = 64;
 constexpr int64_t kBudgetUs = 60'000;
 
@@ -84,6 +85,18 @@ std::vector<std::string> FunctionsOf(const Json& json) {
 }
 
 /// Compares plans without the sizes of workspaces, which may grow from call to call.
+/// Of all arguments.
+uint64_t BytesOf(const Argument& argument) {
+  uint64_t bytes = argument.kind == Argument::Kind::kTensor ? argument.storage_bytes : 0;
+  for (const Argument& item : argument.items) bytes += BytesOf(item);
+  return bytes;
+}
+uint64_t BytesOf(const Request& request) {
+  uint64_t bytes = 0;
+  for (const Argument& argument : request.args) bytes += BytesOf(argument);
+  return bytes;
+}
+
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
   plan::Plan b = again;
@@ -132,7 +145,10 @@ struct Recorder::Impl {
   Result<Answer> ReadMessage(Clock::time_point deadline);
   Result<Json> Describe(const Json& question) const;
   Refusal ExplainEnd(os::FrameEnd end);
-  Result<Outcome> Run(Request request);
+  /// `few`: compares only a few calls, for requests that were recorded before.
+  Result<Outcome> Run(Request request, bool few = false);
+  Result<std::variant<std::monostate, Refusal>> RecheckInOrder(std::vector<Seen> items,
+                                                               const char* order);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
   std::optional<Refusal> TakePlan(const Json& json, const Request& request, plan::Plan& into) const;
 };
@@ -309,9 +325,10 @@ std::optional<Refusal> Recorder::Impl::TakePlan(const Json& json, const Request&
   return CheckPlan(into, request);
 }
 
-Result<Outcome> Recorder::Impl::Run(Request request) {
-  request.recordings = std::max(options.recordings, kLeastRecordings) +
-                       static_cast<int>(random.Below(kExtraRecordings));
+Result<Outcome> Recorder::Impl::Run(Request request, bool few) {
+  request.recordings = few ? kFewRecordings
+                           : std::max(options.recordings, kLeastRecordings) +
+                                 static_cast<int>(random.Below(kExtraRecordings));
   request.seed = random();
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
@@ -437,19 +454,44 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
     }
   }
   if (seen.empty()) return Checked(std::monostate());
-  // Another process has other addresses of code, heap and stack, and another history.
+  // Other processes have other addresses of code, heap and stack, and other first calls: a size
+  // that is kept from the first call may be too small for the next.
+  std::vector<Impl::Seen> items = seen;
+  std::stable_sort(items.begin(), items.end(), [](const Impl::Seen& a, const Impl::Seen& b) {
+    return BytesOf(a.request) < BytesOf(b.request);
+  });
   auto child = std::exchange(impl_->child, std::nullopt);
-  const Impl::Seen& item = seen[impl_->random.Below(seen.size())];
-  TRY_ASSIGN(auto outcome, impl_->Run(item.request));
+  TRY_ASSIGN(Checked checked, impl_->RecheckInOrder(items, "smaller"));
+  if (items.size() > 1 && std::holds_alternative<std::monostate>(checked)) {
+    std::reverse(items.begin(), items.end());
+    TRY_ASSIGN(checked, impl_->RecheckInOrder(std::move(items), "larger"));
+  }
   impl_->child = std::move(child);
   impl_->seen = seen;
-  if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
-  if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
-    return Checked(Refusal{"impure",
-                           "another process requests different work with the same arguments: the "
-                           "plan depends on addresses of the process or on earlier calls",
-                           item.request.function, false});
+  return checked;
+}
+
+Result<std::variant<std::monostate, Refusal>> Recorder::Impl::RecheckInOrder(
+    std::vector<Seen> items, const char* order) {
+  using Checked = std::variant<std::monostate, Refusal>;
+  child.reset();
+  for (const Seen& item : items) {
+    TRY_ASSIGN(auto outcome, Run(item.request, true));
+    if (auto* refusal = std::get_if<Refusal>(&outcome)) {
+      if (items.size() > 1) {
+        refusal->message = fmt::format("in a process that is called with {} sizes first: {}", order,
+                                       refusal->message);
+      }
+      return Checked(std::move(*refusal));
+    }
+    if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
+      return Checked(Refusal{"impure",
+                             "another process requests different work with the same arguments: the "
+                             "plan depends on addresses of the process or on earlier calls",
+                             item.request.function, false});
+    }
   }
+  child.reset();
   return Checked(std::monostate());
 }
 

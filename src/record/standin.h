@@ -28,7 +28,7 @@ inline uint64_t StreamOf(cudaStream_t stream) { return Handle(stream); }
 /// the kernel has the cluster that it requires.
 cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block,
                          const std::optional<plan::Dim3>& asked, void** args, size_t shared,
-                         uint64_t stream, bool cooperative);
+                         uint64_t stream, bool cooperative, bool early = false);
 
 /// The most blocks of a cluster of `kernel`: 8, or 16 if the host code has asked for it.
 inline uint64_t MaxClusterBlocks(const Kernel& kernel) {

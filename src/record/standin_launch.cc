@@ -57,7 +57,7 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
   Kernel* kernel = CurrentSession().FindKernel(function);
   if (kernel == nullptr) return Report(cudaErrorInvalidDeviceFunction);
   std::optional<plan::Dim3> cluster;
-  bool cooperative = false;
+  bool cooperative = false, early = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
     switch (static_cast<int>(attribute.id)) {
@@ -69,9 +69,9 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
         break;
       case cudaLaunchAttributeProgrammaticStreamSerialization:
         // The kernel may start before the previous launch has ended. It sees that launch's results
-        // only after it has waited. Whether it waits early enough is not checked here.
-        if (attribute.val.programmaticStreamSerializationAllowed != 0 &&
-            !kernel->waits_for_launch) {
+        // only after it has waited. The emulator checks whether it waits early enough.
+        early = attribute.val.programmaticStreamSerializationAllowed != 0;
+        if (early && !kernel->waits_for_launch) {
           Refuse("unordered_work",
                  fmt::format("{} may start before the previous launch has ended "
                              "(cudaLaunchAttributeProgrammaticStreamSerialization), but never "
@@ -100,7 +100,7 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
     }
   }
   return LaunchKernel(kernel, ToDim(config->gridDim), ToDim(config->blockDim), cluster, args,
-                      config->dynamicSmemBytes, StreamOf(config->stream), cooperative);
+                      config->dynamicSmemBytes, StreamOf(config->stream), cooperative, early);
 }
 
 cudaError_t LaunchPlain(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
@@ -122,7 +122,7 @@ cudaError_t LaunchPlain(const void* function, dim3 grid, dim3 block, void** args
 
 cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block,
                          const std::optional<plan::Dim3>& asked, void** args, size_t shared,
-                         uint64_t stream, bool cooperative) {
+                         uint64_t stream, bool cooperative, bool early) {
   const plan::Dim3 cluster = asked.value_or(RequiredCluster(*kernel));
   Session& session = CurrentSession();
   if (const auto violation =
@@ -140,6 +140,7 @@ cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block,
   launch.lone_clusters = asked && cluster.Count() == 1;
   launch.dynamic_shared = static_cast<uint32_t>(shared);
   launch.cooperative = cooperative;
+  launch.early = early;
   launch.parameters.resize(kernel->param_bytes);
   for (size_t i = 0; i < kernel->params.size(); ++i) {
     std::memcpy(launch.parameters.data() + kernel->params[i].offset, args[i],

@@ -44,6 +44,7 @@ struct RawLaunch {
   plan::Dim3 grid, block, cluster;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  bool early = false;  // as plan::Launch::early
   bool lone_clusters = false;
   std::string parameters;
 };

@@ -12,13 +12,15 @@
 namespace cupel::task {
 namespace {
 
-constexpr size_t kMostDerived = 5;
+constexpr size_t kMostDerived = 9;
 constexpr double kMostGrowth = 2;            // of the product of all numbers that change
 constexpr int64_t kLargestNumber = 1 << 24;  // a larger number is not a size
 /// Smaller numbers that only the model takes are likely kernel sizes, strides or paddings.
 constexpr int64_t kSmallestFeature = 8;
 constexpr double kMostWork = 1 << 24;  // of the product of all sizes: above it, rows are halved
 constexpr int64_t kFewestRows = 32;    // fewer rows are not halved
+/// Numbers of features for which most threads of a block, or of a warp, have no work.
+constexpr int64_t kBelowBlock = 97, kBelowWarp = 13;
 
 using Number = std::pair<std::string, int64_t>;
 using Numbers = std::vector<Number>;
@@ -158,6 +160,13 @@ std::vector<Setting> DeriveHeldout(const Setting& first) {
     Numbers changes = fewer;
     changes.emplace_back(feature.first, OddPrimeUpTo(feature.second - 1));
     if (changes.back().second > 0) derivation.Add(changes);
+  }
+  for (const int64_t few : {kBelowBlock, kBelowWarp}) {
+    for (const Number& feature : features) {
+      Numbers changes = fewer;
+      changes.emplace_back(feature.first, few);
+      if (feature.second >= 2 * few) derivation.Add(changes);
+    }
   }
   return derivation.Take();
 }

@@ -10,8 +10,9 @@
 
 namespace cupel::task {
 
-/// Returns at most five settings, each with at most about twice the elements of `first`: one row;
-/// odd and prime numbers of rows; just past a power of two; more rows; a prime number of features.
+/// Returns at most nine settings, each with at most about twice the elements of `first`: one row;
+/// odd and prime numbers of rows; just past a power of two; more rows; a prime number of features;
+/// fewer features than a block, and than a warp, has threads.
 /// Rows are numbers that only get_inputs takes. Features are numbers that the model also takes.
 std::vector<Setting> DeriveHeldout(const Setting& first);
 

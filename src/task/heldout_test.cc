@@ -22,8 +22,8 @@ std::vector<std::string> Derived(const char* init, const char* inputs) {
 TEST(Heldout, DerivesOneOddPastPowerOfTwoAndMoreRows) {
   EXPECT_THAT(
       Derived(R"({"features": 128, "outputs": 10})", R"({"batch_size": 64, "features": 128})"),
-      ElementsAre("batch_size=1", "batch_size=43", "batch_size=65", "batch_size=97",
-                  "features=127"));
+      ElementsAre("batch_size=1", "batch_size=43", "batch_size=65", "batch_size=97", "features=127",
+                  "outputs=7", "features=13"));
 }
 
 TEST(Heldout, OnlyTheBatchBecomesOneAndGrows) {
@@ -34,7 +34,7 @@ TEST(Heldout, OnlyTheBatchBecomesOneAndGrows) {
 
 TEST(Heldout, ChangesFeaturesOneAtATimeWithoutRows) {
   EXPECT_THAT(Derived(R"({"dim": 64, "wide": 256, "stride": 2})", R"({"dim": 64})"),
-              ElementsAre("dim=61", "wide=251"));
+              ElementsAre("dim=61", "wide=251", "wide=97", "dim=13", "wide=13"));
 }
 
 TEST(Heldout, ChangesSharedNumberInInitAndInputs) {
@@ -42,7 +42,8 @@ TEST(Heldout, ChangesSharedNumberInInitAndInputs) {
   first.init = Json::parse(R"({"dim": 64})");
   first.inputs = Json::parse(R"({"dim": 64})");
   const auto settings = DeriveHeldout(first);
-  ASSERT_EQ(settings.size(), 1u);
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_EQ(settings[1].inputs["dim"], 13);
   EXPECT_EQ(settings[0].init["dim"], 61);
   EXPECT_EQ(settings[0].inputs["dim"], 61);
   EXPECT_EQ(settings[0].id, "heldout-0");
@@ -58,10 +59,11 @@ TEST(Heldout, GrowsAtMostTwofold) {
 }
 
 TEST(Heldout, ReducesRowsIfAllSizesAreLarge) {
-  EXPECT_THAT(Derived(R"({"eps": 1e-6, "features": 4096})",
-                      R"({"batch_size": 16, "tokens": 1024, "features": 4096})"),
-              ElementsAre("batch_size=1", "batch_size=11 tokens=179", "batch_size=17",
-                          "batch_size=25", "tokens=256 features=4093"));
+  EXPECT_THAT(
+      Derived(R"({"eps": 1e-6, "features": 4096})",
+              R"({"batch_size": 16, "tokens": 1024, "features": 4096})"),
+      ElementsAre("batch_size=1", "batch_size=11 tokens=179", "batch_size=17", "batch_size=25",
+                  "tokens=256 features=4093", "tokens=256 features=97", "tokens=256 features=13"));
 }
 
 TEST(Heldout, KeepsArgumentsThatAreNotSizes) {

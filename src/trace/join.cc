@@ -293,7 +293,7 @@ class Joiner {
     TRY_ASSIGN(launch.cluster, ReadDim(step, "cluster"));
     TRY_ASSIGN(const int64_t shared, JsonInt(step, "shared", kTrace));
     TRY_ASSIGN(launch.cooperative, JsonBool(step, "cooperative", kTrace));
-    TRY_ASSIGN(const bool is_early, JsonBool(step, "early", kTrace));
+    TRY_ASSIGN(launch.early, JsonBool(step, "early", kTrace));
     if (shared < 0 || shared > INT32_MAX) return Broken("a launch with negative shared memory");
     launch.dynamic_shared = static_cast<uint32_t>(shared);
     kernel.max_dynamic_shared = parts_.device.shared_per_block_optin - kernel.static_shared;
@@ -309,7 +309,7 @@ class Joiner {
             parts_.device)) {
       return Refuse({"illegal_launch", violation->message, kernel.name, false});
     }
-    if (is_early && !kernel.waits_for_launch) {
+    if (launch.early && !kernel.waits_for_launch) {
       return Refuse({"unordered_work",
                      fmt::format("{} may start before the previous launch has ended (launch_pdl), "
                                  "but never waits for it: gdc_wait() is missing",

@@ -83,7 +83,8 @@ const WatchedRegion* GlobalChecker::Find(uint64_t address) const {
   return address < region.end ? &region : nullptr;
 }
 
-bool GlobalChecker::BeginLaunch(uint64_t blocks) {
+bool GlobalChecker::BeginLaunch(uint64_t blocks, bool early) {
+  ended_ = early ? first_ : next_;
   first_ = next_;
   if (blocks >= kMostBlocks - next_) return false;
   next_ += blocks + 1;
@@ -139,7 +140,7 @@ bool IsOrdered(const Warp& warp, uint32_t lane, GlobalStamp stamp, bool is_read)
 /// True if the access that left `stamp` happened before the access of `lane`, or was by the same
 /// thread.
 bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const {
-  if (stamp < floor()) return true;  // no access, a node, or an earlier launch
+  if (stamp < own_floor()) return true;  // no access, a node, or an earlier launch
   if (BlockOf(stamp) != SeveralBlocks()) return IsOrdered(lane.warp, lane.lane, stamp, is_read);
   return OrderOf(*lane.warp.block).HasAcquired(lane.block);
 }
@@ -187,19 +188,51 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
   return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
 }
 
+namespace {
+
+/// Whether the thread, or one that it is ordered after, has waited for the launch before this one.
+bool HasWaited(const Warp& warp, uint32_t lane) {
+  const BlockClocks& clocks = warp.block->checker->clocks();
+  return std::any_of(warp.block->grid_waits.begin(), warp.block->grid_waits.end(),
+                     [&](const GridWait& wait) {
+                       const bool own = wait.warp == warp.index && ((wait.lanes >> lane) & 1u) != 0;
+                       return own || clocks.Before(wait.warp, wait.clock, warp.index, lane);
+                     });
+}
+
+}  // namespace
+
+/// False if the access conflicts with one of the launch before this one, which may still run.
+bool GlobalChecker::CheckWaited(const Lane& lane, GlobalStamp write, GlobalStamp read) const {
+  const auto is_open = [&](GlobalStamp stamp) { return stamp >= floor() && stamp < own_floor(); };
+  const bool written = is_open(write);
+  if (!written && !(lane.kind.store && is_open(read))) return true;
+  if (HasWaited(lane.warp, lane.lane)) return true;
+  const std::string where = lane.warp.worker->launch->memory->Describe(lane.address);
+  Fault(lane.warp, lane.op, "unordered_work",
+        fmt::format("Thread {} {} {}, which the launch before this one {}, and has not waited for "
+                    "that launch: this one may start before it has ended "
+                    "(cudaGridDependencySynchronize comes too late, or not in this thread).",
+                    lane.thread, lane.kind.store ? "writes" : "reads", where,
+                    written ? "writes" : "reads"),
+        static_cast<int>(lane.lane), where);
+  return false;
+}
+
 // Threads that run other blocks read and write the same stamps. Each stamp is consistent by itself.
 bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
                                  uint64_t granule) {
   const GlobalStamp write = __atomic_load_n(&last_write, __ATOMIC_RELAXED);
   const GlobalStamp read = __atomic_load_n(&last_read, __ATOMIC_RELAXED);
   const bool strong = lane.kind.strong();
+  if (ended_ != first_ && !CheckWaited(lane, write, read)) return false;
   const auto where = [&] { return lane.warp.worker->launch->memory->Describe(lane.address); };
   if (lane.kind.reads() && write == 0) {
     Suspect(lane.warp, lane.op, lane.lane,
             {"uninitialized_global", fmt::format("Thread {} reads {}", lane.thread, where()),
              ", which nothing has written.", where(), granule << granule_shift_, true});
   }
-  if (lane.kind.non_coherent && write >= floor()) {
+  if (lane.kind.non_coherent && write >= own_floor()) {
     Fault(lane.warp, lane.op, "noncoherent_read",
           fmt::format("Thread {} reads {} through the read-only path (const __restrict__, __ldg), "
                       "but the same launch writes it, so the value may be outdated.",

@@ -44,8 +44,9 @@ class GlobalChecker : public WriteWatch {
   /// The region that contains `address`; null if it is not watched.
   const WatchedRegion* Find(uint64_t address) const;
 
-  /// Starts a launch of `blocks` blocks. Returns false if there are too many for unique serials.
-  bool BeginLaunch(uint64_t blocks);
+  /// Starts a launch of `blocks` blocks. `early`: the launch before it may still run, until a
+  /// thread waits for it. Returns false if there are too many for unique serials.
+  bool BeginLaunch(uint64_t blocks, bool early = false);
   /// The serial of block `number` of the launch, as used in stamps.
   uint64_t Serial(uint64_t number) const { return first_ + number; }
   uint64_t NumberOf(uint64_t serial) const { return serial - first_; }
@@ -61,14 +62,17 @@ class GlobalChecker : public WriteWatch {
   /// The first unwritten byte of [address, address + bytes); `address + bytes` if there is none.
   uint64_t FirstUnwritten(uint64_t address, uint64_t bytes) const;
 
-  /// Stamps below this value are from earlier launches.
-  GlobalStamp floor() const { return first_ << kBlockShift; }
+  /// Stamps below this value are from launches that have ended.
+  GlobalStamp floor() const { return ended_ << kBlockShift; }
   GlobalStamp* WriteStamps(uint64_t address) const;  // null if not watched
   const bool* reads_used() const { return &reads_used_; }
   int granule_shift() const { return granule_shift_; }
 
  private:
   struct Lane;
+  /// Stamps below this value are from other launches.
+  GlobalStamp own_floor() const { return first_ << kBlockShift; }
+  bool CheckWaited(const Lane& lane, GlobalStamp write, GlobalStamp read) const;
   void Show(const Lane& lane, uint64_t granule, RaceTrial& trial) const;
   bool Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const;
   bool CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
@@ -79,6 +83,7 @@ class GlobalChecker : public WriteWatch {
   int granule_shift_;
   std::vector<WatchedRegion> regions_;
   uint64_t first_ = 1;       // serial of the launch's block 0
+  uint64_t ended_ = 1;       // blocks below this serial have ended
   uint64_t next_ = 1;        // serial of the next launch's block 0
   bool reads_used_ = false;  // accessed with __atomic builtins, because vector code reads it
 };

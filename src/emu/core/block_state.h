@@ -29,6 +29,11 @@ struct BarrierState {
 };
 
 /// The state of a resident block. Later blocks reuse its memory.
+/// Lanes of a warp have waited for the launch before this one (griddepcontrol.wait).
+struct GridWait {
+  uint32_t warp = 0, clock = 0, lanes = 0;
+};
+
 struct BlockState {
   Worker* worker = nullptr;
   ClusterState* cluster = nullptr;
@@ -50,6 +55,7 @@ struct BlockState {
   std::vector<QuickRace> races;            // by warp; full checks only
   std::unique_ptr<AsyncState> async;       // null until first used
   std::unique_ptr<CallStacks> calls;       // null until first used
+  std::vector<GridWait> grid_waits;        // full checks only
   std::vector<WarpFollow> follows;         // by warp; RaceTrial::Pass::kFollow only
 
   BlockState();

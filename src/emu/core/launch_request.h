@@ -25,6 +25,8 @@ struct LaunchRequest {
   bool lone_clusters = false;  // as plan::Launch::lone_clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  /// May start before the launch in front of it has ended: must wait before it uses its results.
+  bool early = false;
   std::span<const std::byte>
       parameters;  // the .param block, pointers relocated to device addresses
   /// The numbers of the blocks to run, ascending; if empty, all blocks run. If not empty, stores

@@ -173,6 +173,9 @@ bool Decoder::EmitRow(const Instr& instr) {
       return EmitFence(instr);
     case Decode::kHint:
       return true;
+    case Decode::kGridWait:
+      if (instr.Has(Modifier::kWait)) Emit(Micro::kGridWait);
+      return true;
     case Decode::kPolicy:
       return EmitPolicy(instr);
     case Decode::kElect:

@@ -147,6 +147,7 @@ class Execution {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }
       TRY(std::visit([&](const auto& work) { return Step(work, run); }, node.work));
+      after_launch_ = std::holds_alternative<plan::Launch>(node.work);
       if (trial_ != nullptr && (trial_->failed() || executed_ > kMostTrialWork)) return {};
       if (stopped_) return {};
       filled_.merge(BuffersOf(node));
@@ -246,6 +247,7 @@ class Execution {
         .lone_clusters = launch.lone_clusters,
         .dynamic_shared = launch.dynamic_shared,
         .cooperative = launch.cooperative,
+        .early = launch.early && after_launch_,
         .parameters = parameters,
         .only = only,
         .shadows = shadows_,
@@ -417,8 +419,9 @@ class Execution {
   plan::OperatorRunner* operators_;  // null: operators are unsupported
   ShadowRun* shadows_;
   std::optional<ShadowNodes> shadow_nodes_;
-  bool sample_ = false;   // only some blocks of the current launch run
-  std::set<int> filled_;  // buffers that contain data
+  bool after_launch_ = false;  // the node before the current one launched a kernel
+  bool sample_ = false;        // only some blocks of the current launch run
+  std::set<int> filled_;       // buffers that contain data
   std::set<int> sampled_buffers_;
   std::vector<WrittenRange> written_;
   bool in_order_;

@@ -447,7 +447,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->in_order = request.in_order || request.cooperative ||
                      request.kernel->has_global_atomics || request.kernel->may_spin;
   launch->watching = options.full_checks && CheckerOf(memory) != nullptr &&
-                     CheckerOf(memory)->BeginLaunch(launch->blocks);
+                     CheckerOf(memory)->BeginLaunch(launch->blocks, request.early);
 }
 
 }  // namespace

@@ -253,6 +253,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   if (const GlobalChecker* global = CheckerOf(*launch.memory); global != nullptr) {
     for (QuickRace& race : block.races) race.block = global->Serial(number);
   }
+  block.grid_waits.clear();
   block.async.reset();
   block.calls.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);

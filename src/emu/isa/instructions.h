@@ -74,6 +74,7 @@ enum class Decode : uint8_t {
   kBarrier,
   kFence,
   kHint,  // no effect in the emulator
+  kGridWait,
   kPolicy,
   kElect,
   kCluster,

@@ -1,12 +1,15 @@
-// cp.async and its groups. See async.h for when copies happen.
+// cp.async and its groups (async.h says when copies happen), and the wait for the launch before.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/sync/async.h"
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "emu/check/race_checks.h"
 #include "emu/check/report.h"
+#include "emu/check/shared_race.h"
+#include "emu/core/block_state.h"
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
@@ -111,6 +114,19 @@ const Op* WaitGroup(Warp& warp, const Op* op) {
   return fine ? op + 1 : nullptr;
 }
 
+/// Launches run one after another, so only the checks are concerned.
+const Op* WaitForGrid(Warp& warp, const Op* op) {
+  if (warp.watching) {
+    std::vector<GridWait>& waits = warp.block->grid_waits;
+    const bool is_known = std::any_of(waits.begin(), waits.end(), [&](const GridWait& wait) {
+      return wait.warp == warp.index && (warp.active & ~wait.lanes) == 0;
+    });
+    const uint32_t clock = warp.block->checker->clocks().of(warp.index).now;
+    if (!is_known) waits.push_back({warp.index, clock, warp.active});
+  }
+  return op + 1;
+}
+
 }  // namespace
 
 void RegisterAsync(HandlerTable& table) {
@@ -122,6 +138,7 @@ void RegisterAsync(HandlerTable& table) {
   add("@cp.async", &CopyAsync);
   add("@cp.async.commit", &CommitGroup);
   add("@cp.async.wait", &WaitGroup);
+  add("@griddep.wait", &WaitForGrid);
 }
 
 }  // namespace cupel::emu

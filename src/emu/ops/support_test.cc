@@ -46,6 +46,8 @@ std::string_view NoteOn(Decode decode) {
       return "orders accesses for the race checks, also those of the asynchronous and the "
              "tensormap "
              "proxy";
+    case Decode::kGridWait:
+      return "orders accesses after the launch before it, which has always ended";
     case Decode::kHint:
     case Decode::kPolicy:
       return "no effect";
