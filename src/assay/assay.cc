@@ -2,11 +2,9 @@
 #include "assay/assay.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -19,12 +17,10 @@
 #include "assay/setting_judge.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/name_some.h"
 #include "base/random.h"
 #include "base/version.h"
 #include "build/build.h"
 #include "build/is_one_of.h"
-#include "build/operators.h"
 #include "build/source_scan.h"
 #include "os/files.h"
 

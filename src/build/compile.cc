@@ -87,8 +87,8 @@ std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::
           ? fmt::format("arch={},code={}", job.virtual_arch, job.options->arch)
           : fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",
-      fmt::format("--split-compile={}", kCompilerThreads),
       "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit rejects
+  if (kind != "--cubin") flags.push_back(fmt::format("--split-compile={}", kCompilerThreads));
   if (!unit.keep.empty()) flags.insert(flags.end(), {"--keep-dir", unit.keep});
   for (const std::string& flag : job.flags) {
     if (unit.is_cuda || !IsOptimization(flag)) flags.push_back(flag);

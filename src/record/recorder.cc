@@ -147,7 +147,7 @@ struct Recorder::Impl {
   Refusal ExplainEnd(os::FrameEnd end);
   /// `few`: compares only a few calls, for requests that were recorded before.
   Result<Outcome> Run(Request request, bool few = false);
-  Result<std::variant<std::monostate, Refusal>> RecheckInOrder(std::vector<Seen> items,
+  Result<std::variant<std::monostate, Refusal>> RecheckInOrder(const std::vector<Seen>& items,
                                                                const char* order);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
   std::optional<Refusal> TakePlan(const Json& json, const Request& request, plan::Plan& into) const;
@@ -464,7 +464,7 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
   TRY_ASSIGN(Checked checked, impl_->RecheckInOrder(items, "smaller"));
   if (items.size() > 1 && std::holds_alternative<std::monostate>(checked)) {
     std::reverse(items.begin(), items.end());
-    TRY_ASSIGN(checked, impl_->RecheckInOrder(std::move(items), "larger"));
+    TRY_ASSIGN(checked, impl_->RecheckInOrder(items, "larger"));
   }
   impl_->child = std::move(child);
   impl_->seen = seen;
@@ -472,7 +472,7 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
 }
 
 Result<std::variant<std::monostate, Refusal>> Recorder::Impl::RecheckInOrder(
-    std::vector<Seen> items, const char* order) {
+    const std::vector<Seen>& items, const char* order) {
   using Checked = std::variant<std::monostate, Refusal>;
   child.reset();
   for (const Seen& item : items) {
