@@ -108,7 +108,8 @@ class DerivedSizes(SettingsTest):
         done = self.judge(LINEAR)
         self.assertEqual(done.status, 0, done)
         self.assertEqual(set(self.statuses(done)), {"batch_size=1", "batch_size=43", "batch_size=65",
-                                                    "batch_size=97", "num_input_features=127"})
+                                                    "batch_size=97", "num_input_features=127", "num_output_features=7",
+                                                    "num_input_features=13"})
 
     def test_a_refused_derived_size_is_a_limit(self):
         done = self.judge(LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) % 4 == 0, "rows by four");\n'),
