@@ -388,6 +388,17 @@ TEST_F(RecorderTest, RecheckFindsDependenceOnEarlierShapes) {
   EXPECT_EQ(std::get<Refusal>(*changed).code, "impure");
 }
 
+TEST_F(RecorderTest, RecheckFindsWhatTheFirstSizeDecides) {
+  PlanOf(Record("shared_raised_once", {Floats(std::vector<float>(25000))}));
+  PlanOf(Record("shared_raised_once", {Floats(std::vector<float>(15000))}));
+  const auto checked = recorder().Recheck();
+  ASSERT_TRUE(checked);
+  ASSERT_TRUE(std::holds_alternative<Refusal>(*checked));
+  EXPECT_EQ(std::get<Refusal>(*checked).code, "illegal_launch");
+  EXPECT_THAT(std::get<Refusal>(*checked).message,
+              HasSubstr("in a process that is called with smaller sizes first"));
+}
+
 TEST_F(RecorderTest, IllegalLaunchesNameKernelAndLimit) {
   ExpectRefused("empty_grid", "illegal_launch", "grid (0, 1, 1)", "Scale");
   ExpectRefused("big_block", "illegal_launch", "1024 threads");

@@ -466,6 +466,14 @@ std::map<std::string, Function> Functions() {
   f["shared_ignored"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, false, false); };
   f["shared_looked"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, false, true); };
   f["shared_raised"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, true, false); };
+  // The limit of the first size that a process sees.
+  f["shared_raised_once"] = [](const Args& a, const Return& r) {
+    static const int limit = 4 * a.numel(0);
+    cudaFuncSetAttribute(BigShared, cudaFuncAttributeMaxDynamicSharedMemorySize, limit);
+    Tensor out(a.numel(0));
+    BigShared<<<1, 32, 4 * a.numel(0)>>>(out.data());
+    r(out.t);
+  };
   f["item"] = [](const Args& a, const Return& r) {
     float factor = 0;
     cupel_rt_item(&a.tensor(1), &factor);
