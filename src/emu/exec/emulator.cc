@@ -57,8 +57,9 @@ uint64_t BytesMoved(const plan::Copy& copy) { return copy.bytes; }
 uint64_t BytesMoved(const plan::Upload& upload) { return upload.bytes.size(); }
 uint64_t BytesMoved(const plan::Fill& fill) { return fill.count * fill.pattern.size() / 2; }
 uint64_t BytesMoved(const plan::CopyView& copy) {
-  const auto bytes = static_cast<uint64_t>(SizeOf(copy.to.dtype) + SizeOf(copy.from.dtype));
-  return plan::ElementsOf(copy.to) * bytes / 2;
+  const auto read = static_cast<uint64_t>(SizeOf(copy.from.dtype));
+  const auto written = static_cast<uint64_t>(SizeOf(copy.to.dtype));
+  return plan::ElementsOf(copy.to) * (read + written) / 2;
 }
 
 /// Of the arguments and the results. The estimate of an operator is a copy of as many bytes.
