@@ -35,7 +35,7 @@ struct Options {
   /// not compile without them. If empty, or if it fails, sources that call operators do not
   /// compile.
   std::function<Result<std::vector<std::string>>()> operator_schemas = {};
-  /// Is told every few seconds what the compiler does. Called from other threads.
+  /// The build calls it every few seconds, from other threads, with what the compiler does.
   std::function<void(const std::string&)> progress = {};
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
   std::stop_token stop;             // ends the compiler

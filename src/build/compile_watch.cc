@@ -68,7 +68,7 @@ void CompileWatch::Watch() {
   while (!ended_.wait_for(lock, period, [this] { return has_ended_; })) {
     lock.unlock();
     say_(Text());
-    period = std::max(period, (Clock::now() - start) / 8);  // a long log helps nobody
+    period = std::max(period, (Clock::now() - start) / 8);  // so that the log stays short
     lock.lock();
   }
 }

@@ -28,12 +28,12 @@ struct BarrierState {
   uint32_t true_count = 0, reduced = 0;
 };
 
-/// The state of a resident block. Later blocks reuse its memory.
 /// Lanes of a warp have waited for the launch before this one (griddepcontrol.wait).
 struct GridWait {
   uint32_t warp = 0, clock = 0, lanes = 0;
 };
 
+/// The state of a resident block. Later blocks reuse its memory.
 struct BlockState {
   Worker* worker = nullptr;
   ClusterState* cluster = nullptr;
