@@ -79,6 +79,7 @@ struct CheckOptions {
   bool shadow = true;                 // also run with shadow values
   bool exact = true;                  // also run on small integers, compared bit for bit
   int schedules = -1;                 // number of other orders; -1: some, if the order may matter
+  bool explore = true;                // with all settings, also at other sizes
   std::string distributions = "all";  // inputs in addition to the task's own: all, none, or names
 };
 

@@ -10,8 +10,9 @@
 
 #include "assay/configurations.h"
 #include "assay/declared.h"
+#include "assay/exploration.h"
+#include "assay/judging_state.h"
 #include "assay/loaded_images.h"
-#include "assay/open_recorder.h"
 #include "assay/own_part.h"
 #include "assay/provenance.h"
 #include "assay/setting_judge.h"
@@ -244,8 +245,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   Judged judged;
   records::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
-  std::set<std::string> launched, operators;
-  plan::OwnWork own_work;
+  std::set<std::string> launched;
   verdict = Begin(candidate, question, *parts_.engine, seed);
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
@@ -277,28 +277,18 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto& claim = std::get<Claim>(claimed);
   verdict.declared = claim.text;
 
-  LoadedImages loaded(*parts_.engine);
-  const uint64_t addresses = Random(seed).Fork("addresses")();
-  const Status is_loaded = images != nullptr ? loaded.Use(*images) : Status();
-  auto recorder = is_loaded ? OpenRecorder(candidate, question, parts_, addresses)
-                            : tl::unexpected(is_loaded.error());
-  if (!recorder) {
-    if (!IsUnsupportedCode(recorder.error())) return tl::unexpected(recorder.error());
+  auto opened = JudgingState::Open(candidate, question, parts_, seed);
+  if (!opened) {
+    if (!IsUnsupportedCode(opened.error())) return tl::unexpected(opened.error());
     AddReason(verdict, records::Decision::kUnsupported,
-              {"unsupported_instruction", recorder.error().message, ""});
+              {"unsupported_instruction", opened.error().message, ""});
     return finish();
   }
-  std::unique_ptr<record::CallRecorder> spare;
-  const auto spare_recorder = [&]() -> Result<record::CallRecorder*> {
-    if (!spare) {
-      TRY_ASSIGN(spare, OpenRecorder(candidate, question, parts_, addresses));
-    }
-    return spare.get();
-  };
+  JudgingState& state = **opened;
   const int steps = question.trials + (question.shadows || question.integers ? 1 : 0) +
                     (question.distributions.empty() ? 0 : 1);
   const int total = static_cast<int>(settings.size()) * steps;
-  bool ended = false, may_scramble = true;
+  bool ended = false;
   std::vector<SearchedSetting> searched;
   size_t searches = 0;
   for (size_t i = 0; i < settings.size(); ++i) {
@@ -314,25 +304,13 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
       verdict.settings.push_back(std::move(skipped));
       continue;
     }
-    SettingContext context;
-    context.question = &question;
-    context.setting = setting;
-    context.oracle = parts_.oracle;
-    context.recorder = recorder->get();
-    context.spare_recorder = spare_recorder;
-    context.loaded = &loaded;
-    context.may_scramble = &may_scramble;
-    context.launched = &launched;
-    context.own_work = &own_work;
-    context.operators = &operators;
-    context.seed = seed;
-    context.stop = parts_.stop;
+    SettingContext context = state.At(*setting);
     int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) {
       parts_.Show({stage, done++, total, "trials"});
     };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
-    sandbox = (*recorder)->sandbox();
+    sandbox = state.recorder().sandbox();
     if (images == nullptr) AddExtensions(verdict, result);
     if (result.report.passed() && result.searches.size() > searches) {
       const auto first = result.searches.begin() + static_cast<ptrdiff_t>(searches);
@@ -355,17 +333,25 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     verdict.settings.push_back(std::move(result.report));
   }
 
-  TRY_ASSIGN(auto rechecked, (*recorder)->Recheck());
+  TRY_ASSIGN(auto rechecked, state.recorder().Recheck());
   if (const auto* refusal = std::get_if<record::Refusal>(&rechecked)) {
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
   }
-  JudgeOperators(verdict, question, operators, own_work.kernels);
+  JudgeOperators(verdict, question, state.operators, state.own_work.kernels);
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
-  if (images == nullptr && operators.empty()) JudgeCopies(verdict, own_work);
+  if (images == nullptr && state.operators.empty()) JudgeCopies(verdict, state.own_work);
+  launched = std::move(state.launched);
   if (!searched.empty() && verdict.decision == records::Decision::kAccepted) {
     TRY(TryConfigurations(candidate, question, parts_, searched, seed, verdict));
+  }
+  if (question.explores && verdict.decision == records::Decision::kAccepted) {
+    Explored explored{{}, claim.declaration, seed};
+    for (size_t i = 0; i < settings.size(); ++i) {
+      if (claim.covered[i]) explored.settings.push_back(settings[i]);
+    }
+    TRY(Explore(candidate, question, parts_, explored, verdict, launched));
   }
   if (images != nullptr) {
     for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));

@@ -45,6 +45,7 @@ struct Question {
   int schedules = -1;                    // other orders to try with shadows; -1: as needed
   /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
+  bool explores = false;  // also at sizes that no setting has (exploration.h)
   /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
   std::map<std::string, std::vector<records::UsedCase>> given;
 };

@@ -10,8 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "assay/loaded_images.h"
-#include "assay/open_recorder.h"
+#include "assay/judging_state.h"
 #include "assay/own_part.h"
 #include "assay/setting_judge.h"
 #include "base/random.h"
@@ -25,12 +24,7 @@ class Trials {
  public:
   Trials(const Candidate& program, const Question& question, const Parts& parts, uint64_t seed,
          records::Verdict& verdict)
-      : program_(program),
-        question_(question),
-        parts_(parts),
-        seed_(seed),
-        verdict_(verdict),
-        loaded_(*parts.engine) {
+      : program_(program), question_(question), parts_(parts), seed_(seed), verdict_(verdict) {
     question_.trials = 1;
     question_.shadows = question_.integers = false;
     question_.distributions.clear();
@@ -125,35 +119,15 @@ class Trials {
     Candidate variant = program_;
     std::get<PythonProgram>(variant.built).wanted = wanted;
     question_.given = {{at.setting->id, {at.first}}};
-    operators_.clear();
-    own_work_ = {};
-    const uint64_t addresses = Random(seed_).Fork("addresses")();
-    const auto open = [&] { return OpenRecorder(variant, question_, parts_, addresses); };
-    TRY_ASSIGN(const auto recorder, open());
-    std::unique_ptr<record::CallRecorder> spare;
-    std::set<std::string> launched;
+    TRY_ASSIGN(const auto state, JudgingState::Open(variant, question_, parts_, seed_));
+    SettingContext context = state->At(*at.setting);
     bool may_scramble = false;
-    SettingContext context;
-    context.question = &question_;
-    context.setting = at.setting;
-    context.oracle = parts_.oracle;
-    context.recorder = recorder.get();
-    context.spare_recorder = [&]() -> Result<record::CallRecorder*> {
-      if (!spare) {
-        TRY_ASSIGN(spare, open());
-      }
-      return spare.get();
-    };
-    context.loaded = &loaded_;
     context.may_scramble = &may_scramble;
-    context.launched = &launched;
-    context.own_work = &own_work_;
-    context.operators = &operators_;
     context.tries_controls = false;
-    context.seed = seed_;
-    context.stop = parts_.stop;
-    context.begin_trial = [](const std::string&) {};
-    return JudgeSetting(context);
+    TRY_ASSIGN(SettingResult result, JudgeSetting(context));
+    operators_ = std::move(state->operators);
+    own_work_ = state->own_work;
+    return result;
   }
 
   const Candidate& program_;
@@ -161,7 +135,6 @@ class Trials {
   const Parts& parts_;
   const uint64_t seed_;
   records::Verdict& verdict_;
-  LoadedImages loaded_;
   std::set<std::string> known_;
   std::set<std::string> operators_;
   plan::OwnWork own_work_;

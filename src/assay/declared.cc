@@ -227,6 +227,7 @@ std::variant<Claim, records::Reason> ReadClaim(const std::vector<build::SourceFi
                     declaration.Text()),
         file});
   }
+  claim.declaration = std::move(declaration);
   return Answer(std::move(claim));
 }
 

@@ -53,6 +53,7 @@ class Declaration {
 struct Claim {
   std::vector<bool> covered;  // by setting
   std::string text;           // "judged only for …: 1 of 11 settings"; empty: it claims all
+  Declaration declaration;    // empty: it claims all
 };
 
 /// The only file of a candidate. Returns an Error if it has changed since it was built.

@@ -53,6 +53,7 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.shadows = question.shadows;
   asked.integers = question.integers;
   asked.schedules = question.schedules;
+  asked.explores = question.explores;
   asked.reduced = question.task->reduced;
   for (const task::Distribution distribution : question.distributions) {
     asked.distributions.emplace_back(Name(distribution));
@@ -162,16 +163,29 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
   const auto smaller = std::count_if(verdict.settings.begin(), verdict.settings.end(),
                                      [](const auto& setting) { return !setting.reduced.empty(); });
   if (smaller > 0) {
-    list.push_back(
-        fmt::format("the task's own sizes at {} of {} settings: the emulator used the smaller "
-                    "sizes of task.json (use --full-size or a GPU to check the task's own sizes)",
-                    smaller, verdict.settings.size()));
+    list.push_back(fmt::format(
+        "the task's own sizes at {} of {} settings: the emulator used the smaller sizes of "
+        "task.json{} (use --full-size or a GPU to check the task's own sizes)",
+        smaller, verdict.settings.size(),
+        verdict.exploration.recorded > 0
+            ? "; at the task's own, the launches and the addresses of some blocks were checked"
+            : ""));
   }
   AddUnlaunchedKernels(verdict, launched, list);
   if (!question.shadows) list.emplace_back("equality in exact arithmetic (not requested)");
   if (!question.integers) list.emplace_back("bit-equality on small integers (not requested)");
   if (question.distributions.empty()) {
     list.emplace_back("inputs that the task does not draw itself (not requested)");
+  }
+  const records::Exploration& explored = verdict.exploration;
+  if (!question.explores) {
+    list.emplace_back("sizes that no setting has (not requested)");
+  } else if (!explored.note.empty()) {
+    list.push_back(fmt::format("sizes that no setting has ({})", explored.note));
+  } else if (explored.unjudged > 0) {
+    list.push_back(
+        fmt::format("{} of {} kinds of work, which the host code requests at other sizes",
+                    explored.unjudged, explored.kinds));
   }
   AddUntried(verdict, "equality in exact arithmetic", &records::Established::shadow_note, list);
   AddUntried(verdict, "bit-equality on small integers", &records::Established::exact_note, list);

@@ -46,6 +46,11 @@ struct RunOptions {
   /// each other and nothing reads what the others would have written (Run::emulated_blocks).
   /// 0: all blocks.
   uint64_t max_blocks = 0;
+  /// Checks only addresses, of some blocks of each launch (`max_blocks`, those of the corners among
+  /// them). Memory reads as zeros and takes space only where it is written, so it may be larger
+  /// than any machine's. Other nodes than launches and uploads are left out. The run has no
+  /// outputs, and only its findings about addresses mean something.
+  bool addresses_only = false;
   /// Checked regularly; if it returns true, the run ends with kCancelled.
   std::function<bool()> cancelled;
 };

@@ -100,7 +100,8 @@ TEST(Record, RejectsInvalidRecords) {
   for (const auto& [member, value] : made.items()) {
     Json broken = made;
     broken.erase(member);
-    const bool optional = member == "timing" || member == "limits" || member == "declared";
+    const bool optional =
+        member == "timing" || member == "limits" || member == "declared" || member == "exploration";
     EXPECT_EQ(ReadRecord(Text(broken), "r.json").has_value(), optional) << member;
     if (member == "limits") continue;  // follows from the settings
     broken[member] = Json::array({Json::object()});

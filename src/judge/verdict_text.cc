@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/demangle.h"
+#include "base/name_some.h"
 #include "judge/established.h"
 #include "judge/other_inputs.h"
 #include "term/table.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxSettings = 40;
 constexpr size_t kMaxKernels = 12;
+constexpr size_t kNamedSizes = 6;
 
 /// Replaces everything that could move a cursor: C0 and C1 controls, DEL, and bytes that are
 /// neither ASCII nor part of a plain UTF-8 sequence.
@@ -138,6 +140,29 @@ std::string Reasons(const records::Verdict& v, const TextOptions& options) {
   return out;
 }
 
+/// What fails at sizes that the task does not list: users must see it before anything else.
+std::string SizeLimits(const records::Verdict& v, const TextOptions& options) {
+  std::string out;
+  for (const records::SizeLimit& limit : v.exploration.limits) {
+    out += Wrap(Safe(limit.message), options.width, "  limit: ", "    ");
+  }
+  return out;
+}
+
+/// One line: at how many other sizes the host code was seen, and where the kernel was judged.
+std::string Explored(const records::Verdict& v, const TextOptions& options) {
+  const records::Exploration& explored = v.exploration;
+  if (explored.recorded == 0) return "";
+  std::string text =
+      fmt::format("recorded at {}: {} of work", Plural(explored.recorded, "other size"),
+                  Plural(explored.kinds, "kind"));
+  if (!explored.judged.empty()) {
+    text += fmt::format("; also right at {}: {}", Plural(explored.judged.size(), "size"),
+                        NameSome(explored.judged, kNamedSizes));
+  }
+  return Wrap(Safe(text), options.width, "  ", "    ");
+}
+
 std::string Settings(const records::Verdict& v) {
   if (v.settings.empty()) return "";
   term::Table table({{"setting"}, {"status"}, {"correct"}, {"of limit"}, {"estimate"}, {"shapes"}});
@@ -250,9 +275,12 @@ std::string ErrorShare(const records::Comparison& c) {
 std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
   std::string out = Headline(v, options);
   if (!v.declared.empty()) out += Wrap(Safe(v.declared), options.width, "  ", "  ");
+  out += SizeLimits(v, options);
   out += Reasons(v, options);
   const bool accepted = v.decision == records::Decision::kAccepted;
-  if (accepted) out += Summary(v, options) + EstablishedLines(v, options) + Times(v, options);
+  if (accepted)
+    out += Summary(v, options) + Explored(v, options) + EstablishedLines(v, options) +
+           Times(v, options);
   if (!accepted || options.details) out += Settings(v);
   out += Resources(v);
   for (const std::string& note : v.notes)

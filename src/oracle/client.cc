@@ -24,6 +24,11 @@ int Threads() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/// Of a setting among those of a task.
+std::string KeyOf(const task::Setting& setting) {
+  return DumpJson(setting.init) + DumpJson(setting.inputs);
+}
+
 fs::path PoolRoot(const Options& options) {
   return options.cache.empty() ? fs::path() : options.cache / "cases";
 }
@@ -33,7 +38,8 @@ fs::path PoolRoot(const Options& options) {
 Client::Client(Options options)
     : options_(std::move(options)),
       pool_(PoolRoot(options_), options_.cache_bytes, options_.stop),
-      cache_(options_.cache.empty() ? 0 : CaseCache::DefaultLimit()) {}
+      cache_(options_.cache.empty() ? 0 : CaseCache::DefaultLimit()),
+      shapes_(options_.cache.empty() ? fs::path() : options_.cache / "shapes", options_.stop) {}
 
 Status Client::Identify() {
   if (python_) return {};
@@ -76,6 +82,60 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   if (distribution != Distribution::kUsual) key.Field(Name(distribution));
   request.key = key.Hex().substr(0, 40);
   return request;
+}
+
+Result<std::vector<Json>> Client::Shapes(const task::Task& task, task::Direction direction,
+                                         const std::vector<task::Setting>& settings) {
+  TRY(RequireDirection(task, direction));
+  TRY(Identify());
+  Sha256 hash;
+  hash.Field(task.content_hash[static_cast<size_t>(direction)]);
+  hash.Field(Name(direction));
+  hash.Field(python_->identity);
+  hash.Field(scripts_hash_);
+  const std::string key = hash.Hex().substr(0, 40);
+  Json known = shapes_.Load(key);
+  const size_t before = known.size();
+  TRY(AskShapes(task, direction, settings, known));
+  if (known.size() != before) shapes_.Save(key, known);
+  std::vector<Json> found;
+  for (const task::Setting& setting : settings) found.push_back(known[KeyOf(setting)]);
+  return found;
+}
+
+Status Client::AskShapes(const task::Task& task, task::Direction direction,
+                         const std::vector<task::Setting>& settings, Json& known) {
+  std::vector<std::string> keys;
+  Json asked = Json::array();
+  for (const task::Setting& setting : settings) {
+    std::string key = KeyOf(setting);
+    if (known.contains(key) || std::ranges::find(keys, key) != keys.end()) continue;
+    keys.push_back(std::move(key));
+    asked.push_back({{"init", setting.init}, {"inputs", setting.inputs}});
+  }
+  if (keys.empty()) return {};
+  Request request;
+  request.task_id = ChildTaskId(task, direction);
+  request.task_name = task.name;
+  TRY(Load(task, direction, request));
+  const int64_t id = ++last_id_;
+  TRY(child_->Send({{"op", "shapes"}, {"id", id}, {"task", request.task_id}, {"settings", asked}}));
+  TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(id));
+  if (!reply) {
+    const std::string why = child_->ExitReason();
+    child_.reset();
+    return Fail(ErrorCode::kUnsupported, "PyTorch ended while it made calls without data: " + why);
+  }
+  if (reply->contains("failure")) {
+    TRY_ASSIGN(const std::string why, JsonString(*reply, "failure", "oracle.py"));
+    return Fail(ErrorCode::kUnsupported, why);
+  }
+  TRY_ASSIGN(const Json* calls, JsonArray(*reply, "calls", "oracle.py"));
+  if (calls->size() != keys.size()) {
+    return Fail(ErrorCode::kInternal, "oracle.py described another number of calls");
+  }
+  for (size_t i = 0; i < keys.size(); ++i) known[keys[i]] = (*calls)[i];
+  return {};
 }
 
 Status Client::StartChild() {

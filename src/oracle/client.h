@@ -19,6 +19,7 @@
 #include "oracle/oracle.h"
 #include "oracle/pool.h"
 #include "oracle/python.h"
+#include "oracle/shape_cache.h"
 #include "oracle/torch_child.h"
 #include "os/mapped_file.h"
 #include "task/task.h"
@@ -56,6 +57,10 @@ class Client {
   /// Finds the interpreter (without starting it) and computes the setting's key in the pool.
   Result<Request> Describe(const task::Task& task, task::Direction direction,
                            const task::Setting& setting, Distribution distribution);
+  /// The arguments of calls at `settings`, as the child describes them (oracle/py/shapes.py). Each
+  /// description is kept on disk.
+  Result<std::vector<Json>> Shapes(const task::Task& task, task::Direction direction,
+                                   const std::vector<task::Setting>& settings);
   /// Starts the child if needed and makes it load the task's code.
   Status Load(const task::Task& task, task::Direction direction, const Request& request);
   /// Requests a case. Call Load() first.
@@ -82,6 +87,9 @@ class Client {
 
  private:
   Status Identify();
+  /// Asks the child for the settings that `known` lacks, and adds them.
+  Status AskShapes(const task::Task& task, task::Direction direction,
+                   const std::vector<task::Setting>& settings, Json& known);
   Status StartChild();
   Result<std::variant<Delivery, SettingFailure>> Read(const Request& request, const Json& reply);
   void Warn(const Request& request, const Json& reply);
@@ -89,6 +97,7 @@ class Client {
   Options options_;
   Pool pool_;
   CaseCache cache_;
+  ShapeCache shapes_;
   std::optional<Python> python_;
   std::string scripts_hash_;
   std::unique_ptr<TorchChild> child_;

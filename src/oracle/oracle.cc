@@ -24,6 +24,8 @@ constexpr int64_t kMaxPrefetchBytes = 3ll << 29;
 /// The time that the child may spend on refilling the pool at the end of a setting.
 constexpr double kRefillSeconds = 0.3;
 constexpr int kMaxRefills = 32;
+/// Bytes of the largest storage of a call without data: 2^33 elements of eight bytes.
+constexpr size_t kLargestShape = size_t{1} << 36;
 
 /// The case seed of a trial under a user's seed: the same on all machines, different per setting.
 uint64_t SeedOfTrial(uint64_t seed, const Task& task, Direction direction, const Setting& setting,
@@ -170,9 +172,10 @@ class NoCase final : public Oracle::Stream {
 
 struct TorchOracle::Impl {
   Client client;
+  os::MappedFile zeros;  // what the storages of Shapes() borrow
 };
 
-TorchOracle::TorchOracle(Options options) : impl_(new Impl{Client(std::move(options))}) {}
+TorchOracle::TorchOracle(Options options) : impl_(new Impl{Client(std::move(options)), {}}) {}
 
 // Wait briefly for cases that are nearly finished, so that the next check need not start PyTorch.
 TorchOracle::~TorchOracle() { impl_->client.CollectAbandoned(std::chrono::milliseconds(300)); }
@@ -254,6 +257,34 @@ Result<std::vector<CaseOutcome>> Oracle::Cases(const Task& task, Direction direc
     if (!outcome) return outcomes;
     outcomes.push_back(std::move(*outcome));
   }
+}
+
+Result<std::vector<ShapeOutcome>> Oracle::Shapes(const Task&, Direction,
+                                                 const std::vector<Setting>&) {
+  return Fail(ErrorCode::kUnsupported, "calls without data need PyTorch in this process");
+}
+
+Result<std::vector<ShapeOutcome>> TorchOracle::Shapes(const Task& task, Direction direction,
+                                                      const std::vector<Setting>& settings) {
+  TRY_ASSIGN(const std::vector<Json> calls, impl_->client.Shapes(task, direction, settings));
+  if (impl_->zeros.bytes().empty()) {
+    TRY_ASSIGN(impl_->zeros, os::MappedFile::Zeros(kLargestShape));
+  }
+  std::vector<ShapeOutcome> outcomes;
+  for (const Json& call : calls) {
+    const auto failure = JsonString(call, "failure", "oracle.py");
+    if (failure) {
+      outcomes.emplace_back(SettingFailure{*failure});
+      continue;
+    }
+    auto shape = task::ReadCallShape(call, impl_->zeros.bytes(), "a call without data");
+    if (shape) {
+      outcomes.emplace_back(std::move(*shape));
+    } else {
+      outcomes.emplace_back(SettingFailure{shape.error().message});
+    }
+  }
+  return outcomes;
 }
 
 const std::vector<std::string>& TorchOracle::warnings() const { return impl_->client.warnings(); }

@@ -57,6 +57,7 @@ struct SettingFailure {
 using task::Distribution;
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
+using ShapeOutcome = std::variant<task::CallShape, SettingFailure>;
 
 /// The source of cases: a PyTorch child (TorchOracle), or another process with its own oracle
 /// (serve/remote_oracle.h). Not thread-safe.
@@ -103,6 +104,14 @@ class Oracle {
     return OpenSeeds(task, direction, setting, seeds, Distribution::kUsual);
   }
 
+  /// The arguments of a call at each of `settings`, without data, so sizes may be larger than any
+  /// memory. A setting that the task's own reference does not accept is a SettingFailure. The
+  /// results borrow memory of the oracle. Errors: as Cases(); kUnsupported if this oracle cannot
+  /// tell.
+  virtual Result<std::vector<ShapeOutcome>> Shapes(const task::Task& task,
+                                                   task::Direction direction,
+                                                   const std::vector<task::Setting>& settings);
+
   /// Warnings about tasks so far (such as dropped config keys), each listed once.
   virtual const std::vector<std::string>& warnings() const = 0;
 };
@@ -123,6 +132,8 @@ class TorchOracle final : public Oracle {
                                             const task::Setting& setting,
                                             const std::vector<uint64_t>& seeds,
                                             Distribution distribution) override;
+  Result<std::vector<ShapeOutcome>> Shapes(const task::Task& task, task::Direction direction,
+                                           const std::vector<task::Setting>& settings) override;
   const std::vector<std::string>& warnings() const override;
 
  private:

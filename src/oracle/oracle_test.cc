@@ -410,6 +410,77 @@ TEST_F(OracleTest, SecondCheckStartsNoPyTorch) {
   EXPECT_EQ(first.count(std::get<Case>(fresh->front()).content_hash), 0u);
 }
 
+/// Settings of a task with one size.
+std::vector<task::Setting> AtSizes(const Task& task, const std::vector<int64_t>& sizes) {
+  std::vector<task::Setting> settings;
+  for (const int64_t size : sizes) {
+    settings.push_back(task.SettingsOf(Direction::kForward).front());
+    settings.back().inputs["n"] = size;
+  }
+  return settings;
+}
+
+constexpr char kSized[] = R"(
+def forward_fn(x, half, k):
+    return (x @ half) * k
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6, dtype=torch.float64).half().float())
+    def forward(self, x, fn=forward_fn):
+        return fn(x.t(), self.weight, 3)
+def get_inputs(n=8):
+    return [torch.randn(5 if n == 13 else 4, n)]
+)";
+
+TEST_F(OracleTest, ShapesOfCallsNeedNoMemory) {
+  const Task task = MakeTask(kSized, R"({"single_input_configs": [{"n": 8}]})");
+  auto shapes = Shared().Shapes(task, Direction::kForward,
+                                AtSizes(task, {8, 1'000'000'007, int64_t{1} << 45, 13}));
+  ASSERT_TRUE(shapes) << shapes.error().ToString();
+  ASSERT_EQ(shapes->size(), 4u);
+  const auto* small = std::get_if<task::CallShape>(&(*shapes)[0]);
+  const auto* large = std::get_if<task::CallShape>(&(*shapes)[1]);
+  ASSERT_NE(small, nullptr) << std::get<SettingFailure>((*shapes)[0]).message;
+  ASSERT_NE(large, nullptr) << std::get<SettingFailure>((*shapes)[1]).message;
+  ASSERT_EQ(large->args.size(), 3u);
+  const task::Tensor& x = *large->args[0].AsTensor();
+  EXPECT_THAT(x.shape, ElementsAre(1'000'000'007, 4));
+  EXPECT_THAT(x.strides, ElementsAre(1, 1'000'000'007));  // the view that Model.forward passes
+  EXPECT_EQ(x.storage.size(), 16'000'000'112u);
+  EXPECT_EQ(x.storage.back(), std::byte{0});
+  EXPECT_EQ(std::get<int64_t>(large->args[2].data), 3);
+  EXPECT_TRUE(std::holds_alternative<SettingFailure>((*shapes)[2]));  // beyond any machine
+  // The task's own reference refuses this one.
+  ASSERT_TRUE(std::holds_alternative<SettingFailure>((*shapes)[3]));
+  EXPECT_THAT(std::get<SettingFailure>((*shapes)[3]).message, HasSubstr("func_forward.py"));
+}
+
+TEST_F(OracleTest, ShapesAreKept) {
+  const Task task = MakeTask(kSized, R"({"single_input_configs": [{"n": 8}]})");
+  for (const bool first : {true, false}) {
+    progress_.clear();
+    TorchOracle oracle(With());
+    const auto shapes = oracle.Shapes(task, Direction::kForward, AtSizes(task, {9, 10}));
+    ASSERT_TRUE(shapes) << shapes.error().ToString();
+    EXPECT_TRUE(std::holds_alternative<task::CallShape>(shapes->back()));
+    EXPECT_EQ(StartedPyTorch(), first);
+  }
+}
+
+TEST_F(OracleTest, ShapesOfBackwardCalls) {
+  const auto task = task::LoadTask("mnist_cross_entropy", Source() / "tasks");
+  ASSERT_TRUE(task);
+  auto settings = task->SettingsOf(Direction::kBackward);
+  settings.resize(1);
+  settings[0].inputs["batch_size"] = 77;
+  const auto shapes = Shared().Shapes(*task, Direction::kBackward, settings);
+  ASSERT_TRUE(shapes) << shapes.error().ToString();
+  const auto* call = std::get_if<task::CallShape>(&shapes->front());
+  ASSERT_NE(call, nullptr) << std::get<SettingFailure>(shapes->front()).message;
+  EXPECT_EQ(call->args[1].AsTensor()->shape[0], 77);
+}
+
 TEST_F(OracleTest, SameSeedGivesSameCases) {
   const Task task = Ours("mnist_linear");
   const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];

@@ -47,4 +47,18 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   return file;
 }
 
+Result<MappedFile> MappedFile::Zeros(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot reserve {} GiB of address space: {}", bytes >> 30,
+                            std::strerror(errno)),
+                "raise the limit on virtual memory (ulimit -v)");
+  }
+  MappedFile zeros;
+  zeros.data_ = static_cast<const std::byte*>(data);
+  zeros.size_ = bytes;
+  return zeros;
+}
+
 }  // namespace cupel::os

@@ -1,4 +1,4 @@
-// A read-only memory mapping of a file or of shared memory.
+// A read-only memory mapping of a file, of shared memory, or of zeros.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,6 +21,8 @@ class MappedFile {
 
   /// Maps all of a regular file, private and read-only. An empty file maps nothing.
   static Result<MappedFile> Open(const std::filesystem::path& path);
+  /// `bytes` zeros that take only address space, however many.
+  static Result<MappedFile> Zeros(size_t bytes);
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   /// The same bytes, for hashes.

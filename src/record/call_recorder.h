@@ -57,9 +57,14 @@ class CallRecorder {
   virtual Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
                                  const task::Setting& setting) = 0;
 
-  /// Records all earlier requests once more, and in new processes from the smallest arguments to
-  /// the largest and back, and compares the plans. Refuses with "impure" if a plan changed, or with
-  /// what is wrong in another order.
+  /// Like Record(), but calls the function only a few times, and Recheck() does not repeat it: to
+  /// see at many sizes which work the function requests.
+  virtual Result<Outcome> Survey(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& setting) = 0;
+
+  /// Records all requests of Record() once more, and in new processes from the smallest arguments
+  /// to the largest and back, and compares the plans. Refuses with "impure" if a plan changed, or
+  /// with what is wrong in another order.
   virtual Result<std::variant<std::monostate, Refusal>> Recheck() = 0;
 
   /// The confinement of the candidate's host code.

@@ -432,6 +432,11 @@ Result<Outcome> Recorder::Record(const Request& request) {
   return outcome;
 }
 
+Result<Outcome> Recorder::Survey(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& /*setting*/) {
+  return impl_->Run(MakeRequest(function, args), true);
+}
+
 Result<std::variant<std::vector<std::string>, Refusal>> Recorder::Functions() {
   using Found = std::variant<std::vector<std::string>, Refusal>;
   TRY_ASSIGN(auto answer, impl_->Ask(DumpJson(Json{{"functions", true}}),

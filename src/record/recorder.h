@@ -52,6 +52,8 @@ class Recorder : public CallRecorder {
   Result<Outcome> Record(const Request& request);
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
                          const task::Setting& setting) override;
+  Result<Outcome> Survey(const std::string& function, const std::vector<task::Value>& args,
+                         const task::Setting& setting) override;
 
   /// The signatures of the functions that the extension exports: "f(x: torch.Tensor, k: int = 3)".
   Result<std::variant<std::vector<std::string>, Refusal>> Functions();

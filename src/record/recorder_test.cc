@@ -18,6 +18,7 @@
 
 #include "base/json.h"
 #include "os/files.h"
+#include "os/mapped_file.h"
 #include "plan/codec.h"
 
 namespace cupel::record {
@@ -121,6 +122,26 @@ TEST_F(RecorderTest, RecordsThePlanOfHonestCode) {
   EXPECT_EQ(plan.device, device::All().front().name);
   ASSERT_EQ(recording.images.size(), 1u);
   EXPECT_EQ(recording.images[0]->ptx, image_.ptx);
+}
+
+TEST_F(RecorderTest, SurveyNeedsNoDataAndFewCalls) {
+  auto zeros = os::MappedFile::Zeros(size_t{32} << 30);
+  ASSERT_TRUE(zeros) << zeros.error().ToString();
+  for (const int64_t elements : {int64_t{300}, int64_t{1} << 33}) {
+    task::Tensor tensor;
+    tensor.shape = {elements};
+    tensor.strides = {1};
+    tensor.storage = zeros->bytes().first(static_cast<size_t>(4 * elements));
+    auto outcome = recorder().Survey("forward", {{tensor}}, {});
+    ASSERT_TRUE(outcome) << outcome.error().ToString();
+    if (elements == 300) {
+      const auto& recording = std::get<Recording>(*outcome);
+      EXPECT_LE(recording.recordings, 3);
+      EXPECT_EQ(recording.plan, PlanOf(Record("forward")));
+    } else {
+      EXPECT_EQ(RefusalOf(std::move(*outcome)).code, "illegal_launch");  // int blocks
+    }
+  }
 }
 
 /// The images of testdata/two_*.cu, in the order of `parts`.

@@ -76,6 +76,7 @@ std::vector<std::pair<std::string, std::string>> Tables() {
           {"control", Documentation<Control>()},
           {"case", Documentation<UsedCase>()},
           {"distributions", Documentation<OtherInputs>()},
+          {"exploration", Documentation<Exploration>()},
           {"finding", Documentation<Finding>()},
           {"established", Documentation<Established>()},
           {"established output", Documentation<EstablishedOutput>()},

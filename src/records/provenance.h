@@ -21,6 +21,7 @@ struct Asked {
   int trials = 0;
   bool shadows = false, integers = false;
   int schedules = -1;
+  bool explores = false;                   // also at sizes that no setting has
   bool reduced = false;                    // at the smaller sizes that the task sets
   std::vector<std::string> distributions;  // kinds of other inputs
   std::string operators;                   // of PyTorch: "allowed", "none" or names; empty: unknown

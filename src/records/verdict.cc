@@ -45,6 +45,9 @@ std::vector<VerdictLimit> Verdict::Limits() const {
       known->settings.push_back(setting.id);
     }
   }
+  for (const SizeLimit& limit : exploration.limits) {
+    limits.push_back({"sizes", limit.message, limit.code, {}});
+  }
   return limits;
 }
 

@@ -96,6 +96,23 @@ struct VerdictLimit {
   std::vector<std::string> settings;
 };
 
+/// From some size on, the kernel fails.
+struct SizeLimit {
+  std::string code;  // like Reason::code
+  std::string
+      message;  // "cannot be launched from rows=65536 on: grid.y is 65536, of at most 65535"
+};
+
+/// What the kernel does at sizes that no setting has.
+struct Exploration {
+  std::string note;                 // why sizes were not explored, or not all; else empty
+  int recorded = 0;                 // sizes at which its host code was recorded
+  int kinds = 0;                    // of work: kernels, blocks, flags
+  int unjudged = 0;                 // kinds that no judged call has
+  std::vector<std::string> judged;  // sizes at which it is also right
+  std::vector<SizeLimit> limits;
+};
+
 enum class SeedOrigin { kUser, kEntropy };
 
 struct Verdict {
@@ -114,6 +131,7 @@ struct Verdict {
   std::vector<build::ListedFile> files;  // of a candidate of several files; else empty
   std::vector<build::KernelResources> resources;
   std::vector<SettingReport> settings;
+  Exploration exploration;
   Provenance provenance;
   double build_seconds = 0, total_seconds = 0;
   std::string digest;  // of the record that this was read from; else empty

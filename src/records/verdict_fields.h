@@ -264,6 +264,28 @@ struct Fields<VerdictLimit> {
 };
 
 template <>
+struct Fields<SizeLimit> {
+  template <typename Visitor, typename Record>
+  static void Visit(Visitor& visit, Record& limit) {
+    visit("code", limit.code, "as in a reason");
+    visit("message", limit.message, "from which size on, and what fails");
+  }
+};
+
+template <>
+struct Fields<Exploration> {
+  template <typename Visitor, typename Record>
+  static void Visit(Visitor& visit, Record& explored) {
+    visit("note", explored.note, "why sizes were not explored, or not all; may be empty");
+    visit("recorded", explored.recorded, "sizes at which its host code was recorded");
+    visit("kinds", explored.kinds, "kinds of work that it requested: kernels, blocks, flags");
+    visit("unjudged", explored.unjudged, "kinds that no judged call has");
+    visit("judged", explored.judged, "sizes at which it is also right");
+    visit("limits", explored.limits, "sizes from which it fails: `code`, `message`");
+  }
+};
+
+template <>
 struct Fields<LineCounters> {
   /// Members that are zero are left out, because most lines have few others.
   template <typename Visitor, typename Record>
@@ -487,6 +509,7 @@ struct Fields<Asked> {
     visit("shadows", asked.shadows, "run with shadow values");
     visit("integers", asked.integers, "run on small integers");
     visit("schedules", asked.schedules, "other orders; -1: as needed");
+    visit.Since("explores", asked.explores, "also at sizes that no setting has");
     visit.Since("reduced", asked.reduced, "at the smaller sizes that the task sets");
     visit("distributions", asked.distributions, "other inputs");
     visit.Since("operators", asked.operators,
@@ -553,6 +576,7 @@ struct Fields<Verdict> {
     visit("flags", v.flags, "the compiler's");
     visit("resources", v.resources, "ptxas's report for each kernel, see below");
     visit("settings", v.settings, "in the order judged, see below");
+    visit.Since("exploration", v.exploration, "sizes that no setting has, see below");
     auto& p = v.provenance;
     visit.Group(
         "timing", "the only member that differs between two runs with one seed",

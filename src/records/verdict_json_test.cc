@@ -100,6 +100,7 @@ Verdict FullVerdict() {
   s.counters = {{launch}, 3};
   s.seconds = {1, 2, 3, 4, 5};
   v.settings = {s};
+  v.exploration = {"note", 9, 3, 1, {"n=3"}, {{"illegal_launch", "cannot be launched"}}};
   Provenance& p = v.provenance;
   p.asked = {"tasks/softmax",
              {task::SettingKind::kMulti},
@@ -107,6 +108,7 @@ Verdict FullVerdict() {
              true,
              true,
              2,
+             true,
              true,
              {"zeros", "uniform"},
              "aten::sum",

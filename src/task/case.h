@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,12 @@ struct Case {
   /// SHA-256 of the SHA-256 digests of the case file's 16 MiB chunks (docs/formats/case.md).
   std::string content_hash;
   os::MappedFile mapping;
+};
+
+/// A call's arguments without their data: every storage borrows the same zeros.
+struct CallShape {
+  std::vector<Value> args;
+  std::span<const std::byte> zeros;  // all of them
 };
 
 }  // namespace cupel::task

@@ -144,6 +144,39 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
 
 }  // namespace
 
+Result<CallShape> ReadCallShape(const Json& json, std::span<const std::byte> zeros,
+                                std::string_view what) {
+  const std::string where(what);
+  TRY_ASSIGN(const Json* storages, JsonArray(json, "storages", where));
+  TRY_ASSIGN(const Json* args, JsonArray(json, "args", where));
+  if (args->size() > kMaxArguments || storages->size() > kMaxArguments) {
+    return NotACase(what, "too many arguments");
+  }
+  Safetensors file;
+  for (const Json& entry : *storages) {
+    TRY_ASSIGN(const std::string name, JsonString(entry, "name", where));
+    TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", where));
+    TRY_ASSIGN(const int64_t elements, JsonInt(entry, "elements", where));
+    const std::optional<DType> known = DTypeFromName(dtype);
+    if (!known) return NotACase(what, "unknown dtype");
+    const auto most = zeros.size() / static_cast<uint64_t>(SizeOf(*known));
+    if (elements < 0 || static_cast<uint64_t>(elements) > most) {
+      return NotACase(what, fmt::format("a storage of {} elements", elements));
+    }
+    Tensor& tensor = file.tensors[name];
+    tensor.dtype = *known;
+    tensor.shape = {elements};
+    tensor.strides = {1};
+    tensor.storage = zeros.first(static_cast<size_t>(elements * SizeOf(*known)));
+  }
+  CallShape shape{{}, zeros};
+  for (size_t i = 0; i < args->size(); ++i) {
+    TRY_ASSIGN(Value value, ReadValue(file, (*args)[i], fmt::format("{}: args[{}]", what, i), 0));
+    shape.args.push_back(std::move(value));
+  }
+  return shape;
+}
+
 Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   TRY_ASSIGN(const Safetensors file, ParseSafetensors(mapping.bytes(), what));
   const auto text = file.metadata.find("cupel.case");

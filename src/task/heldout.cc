@@ -5,32 +5,20 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <string>
 #include <utility>
+
+#include "task/sizes.h"
 
 namespace cupel::task {
 namespace {
 
 constexpr size_t kMostDerived = 9;
-constexpr double kMostGrowth = 2;            // of the product of all numbers that change
-constexpr int64_t kLargestNumber = 1 << 24;  // a larger number is not a size
-/// Smaller numbers that only the model takes are likely kernel sizes, strides or paddings.
-constexpr int64_t kSmallestFeature = 8;
+constexpr double kMostGrowth = 2;      // of the product of all numbers that change
 constexpr double kMostWork = 1 << 24;  // of the product of all sizes: above it, rows are halved
 constexpr int64_t kFewestRows = 32;    // fewer rows are not halved
 /// Numbers of features for which most threads of a block, or of a warp, have no work.
 constexpr int64_t kBelowBlock = 97, kBelowWarp = 13;
-
-using Number = std::pair<std::string, int64_t>;
-using Numbers = std::vector<Number>;
-
-std::optional<int64_t> SizeOf(const Json& value) {
-  if (!value.is_number_integer()) return std::nullopt;
-  const auto number = value.get<int64_t>();
-  if (number < 1 || number > kLargestNumber) return std::nullopt;
-  return number;
-}
 
 bool IsPrime(int64_t number) {
   if (number < 2) return false;
@@ -44,37 +32,6 @@ bool IsPrime(int64_t number) {
 int64_t OddPrimeUpTo(int64_t most) {
   while (most > 2 && !IsPrime(most)) --most;
   return most > 2 ? most : 0;
-}
-
-/// Numbers that only get_inputs takes, such as batch sizes, rows and heights. Names with "batch"
-/// come first.
-Numbers RowsOf(const Setting& setting) {
-  Numbers rows;
-  for (const auto& [key, value] : setting.inputs.items()) {
-    const auto number = SizeOf(value);
-    if (number && !setting.init.contains(key)) rows.emplace_back(key, *number);
-  }
-  std::stable_partition(rows.begin(), rows.end(), [](const Number& row) {
-    return row.first.find("batch") != std::string::npos;
-  });
-  return rows;
-}
-
-/// Sizes that the model takes. Those shared with the inputs come first; then the largest first.
-Numbers FeaturesOf(const Setting& setting) {
-  Numbers features;
-  for (const auto& [key, value] : setting.init.items()) {
-    const auto number = SizeOf(value);
-    const bool shared = setting.inputs.contains(key);
-    if (shared && setting.inputs[key] != value) continue;  // one name, two meanings
-    if (number && *number >= (shared ? 4 : kSmallestFeature)) features.emplace_back(key, *number);
-  }
-  std::stable_sort(features.begin(), features.end(), [&](const Number& a, const Number& b) {
-    const bool a_shared = setting.inputs.contains(a.first);
-    const bool b_shared = setting.inputs.contains(b.first);
-    return std::pair(!a_shared, -a.second) < std::pair(!b_shared, -b.second);
-  });
-  return features;
 }
 
 /// Returns `rows`, halving the largest until the product of all sizes is at most kMostWork. Derived
@@ -106,13 +63,10 @@ class Derivation {
     setting.derived.clear();
     double growth = 1;
     for (const auto& [key, number] : changes) {
-      std::vector<Json*> places;
-      for (Json* arguments : {&setting.inputs, &setting.init}) {
-        if (arguments->contains(key)) places.push_back(&(*arguments)[key]);
-      }
-      if (number == 0 || places.empty() || *places.front() == number) continue;
-      growth *= static_cast<double>(number) / places.front()->get<double>();
-      for (Json* place : places) *place = number;
+      const auto before = NumberAt(setting, key);
+      if (number == 0 || !before || *before == number) continue;
+      growth *= static_cast<double>(number) / static_cast<double>(*before);
+      SetNumber(setting, key, number);
       setting.derived += fmt::format("{}{}={}", setting.derived.empty() ? "" : " ", key, number);
     }
     const bool known = std::any_of(settings_.begin(), settings_.end(), [&](const Setting& other) {

@@ -110,7 +110,7 @@ Task Reduced(Task task) {
         settings.push_back(std::move(derived));
       }
     }
-    task.settings[direction] = std::move(settings);
+    task.listed[direction] = std::exchange(task.settings[direction], std::move(settings));
     task.reduced = true;
   }
   return task;

@@ -49,7 +49,9 @@ struct Task {
   std::filesystem::path baseline[2];  // forward.cu / backward.cu when present
   std::string title;                  // from task.json; default: the name
   std::string content_hash[2];        // SHA-256 of code + configs: the key of the case pool
-  bool reduced = false;               // the settings are reduced for the emulator (task/reduced.h)
+  /// By Direction, if `reduced`: the settings as the task lists them.
+  std::vector<Setting> listed[2] = {};
+  bool reduced = false;  // the settings are reduced for the emulator (task/reduced.h)
   Json caps[2] = {Json::object(),
                   Json::object()};  // by Direction: the emulator's limits of keyword numbers
   Domain domain;                    // task.json: inputs to judge, and inputs not to try

@@ -97,9 +97,13 @@ Result<std::vector<record::Search>> ReadSearches(const Json& json) {
 }  // namespace
 
 struct Tracer::Impl {
-  struct Seen {
+  /// A request to record, and the storages of its arguments.
+  struct Call {
     Json request;
     std::vector<ArgumentStorage> storages;
+  };
+  struct Seen {
+    Call call;
     plan::Plan plan;
   };
 
@@ -131,6 +135,9 @@ struct Tracer::Impl {
   Result<Answer> Read(Clock::time_point deadline);
   Result<std::variant<Json, Refusal>> Reply(const Json& question);
   Result<record::Outcome> Run(const Json& request, const std::vector<ArgumentStorage>& storages);
+  Result<std::variant<Call, Refusal>> Prepare(const std::string& function,
+                                              const std::vector<task::Value>& args,
+                                              const task::Setting& setting, uint64_t calls);
   Result<std::variant<plan::Plan, Refusal>> TakePlan(
       const Json& json, const std::vector<ArgumentStorage>& storages) const;
 };
@@ -270,38 +277,56 @@ Result<std::unique_ptr<Tracer>> Tracer::Start(const std::filesystem::path& progr
       new Tracer(std::make_unique<Impl>(program, std::move(source), std::move(options))));
 }
 
+Result<std::variant<Tracer::Impl::Call, Refusal>> Tracer::Impl::Prepare(
+    const std::string& function, const std::vector<task::Value>& args, const task::Setting& setting,
+    uint64_t calls) {
+  if (function != "forward") {
+    return Refusal{"unsupported_api", "Python programs are recorded for the forward direction only",
+                   function, true};
+  }
+  TRY_ASSIGN(const Json signature, options.signature(setting));
+  const record::Request request = record::MakeRequest(function, args);
+  Call call;
+  for (size_t i = 0; i < request.args.size(); ++i) {
+    AddStorages(request.args[i], IsInput(signature, i), call.storages);
+  }
+  call.request = {{"op", "record"},
+                  {"init", signature.value("init", Json::object())},
+                  {"arguments", signature.value("arguments", Json::array())},
+                  {"args", WriteArguments(request.args)},
+                  {"recordings", calls},
+                  {"seconds", kSeconds},
+                  {"seed", random.Below(1u << 30)}};
+  return call;
+}
+
 Result<record::Outcome> Tracer::Record(const std::string& function,
                                        const std::vector<task::Value>& args,
                                        const task::Setting& setting) {
-  if (function != "forward") {
-    return record::Outcome(Refusal{"unsupported_api",
-                                   "Python programs are recorded for the forward direction only",
-                                   function, true});
-  }
-  TRY_ASSIGN(const Json signature, impl_->options.signature(setting));
-  const record::Request call = record::MakeRequest(function, args);
-  std::vector<ArgumentStorage> storages;
-  for (size_t i = 0; i < call.args.size(); ++i) {
-    AddStorages(call.args[i], IsInput(signature, i), storages);
-  }
-  const Json request{{"op", "record"},
-                     {"init", signature.value("init", Json::object())},
-                     {"arguments", signature.value("arguments", Json::array())},
-                     {"args", WriteArguments(call.args)},
-                     {"recordings", kLeastCalls + impl_->random.Below(kExtraCalls)},
-                     {"seconds", kSeconds},
-                     {"seed", impl_->random.Below(1u << 30)}};
-  TRY_ASSIGN(auto outcome, impl_->Run(request, storages));
+  const uint64_t calls = kLeastCalls + impl_->random.Below(kExtraCalls);
+  TRY_ASSIGN(auto prepared, impl_->Prepare(function, args, setting, calls));
+  if (auto* refusal = std::get_if<Refusal>(&prepared)) return record::Outcome(std::move(*refusal));
+  auto& call = std::get<Impl::Call>(prepared);
+  TRY_ASSIGN(auto outcome, impl_->Run(call.request, call.storages));
   if (const auto* recording = std::get_if<record::Recording>(&outcome)) {
-    impl_->seen.push_back({request, storages, recording->plan});
+    impl_->seen.push_back({std::move(call), recording->plan});
   }
   return outcome;
+}
+
+Result<record::Outcome> Tracer::Survey(const std::string& function,
+                                       const std::vector<task::Value>& args,
+                                       const task::Setting& setting) {
+  TRY_ASSIGN(auto prepared, impl_->Prepare(function, args, setting, kFewCalls));
+  if (auto* refusal = std::get_if<Refusal>(&prepared)) return record::Outcome(std::move(*refusal));
+  const auto& call = std::get<Impl::Call>(prepared);
+  return impl_->Run(call.request, call.storages);
 }
 
 Result<Checked> Tracer::Recheck() {
   auto seen = std::move(impl_->seen);
   const auto check = [&](const Impl::Seen& item, const char* why) -> Result<Checked> {
-    TRY_ASSIGN(auto outcome, impl_->Run(item.request, item.storages));
+    TRY_ASSIGN(auto outcome, impl_->Run(item.call.request, item.call.storages));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
     if (IsSameWork(std::get<record::Recording>(outcome).plan, item.plan)) return Checked();
     return Checked(Refusal{"impure", why, "forward", false});
@@ -317,12 +342,12 @@ Result<Checked> Tracer::Recheck() {
   // Another process, and other sizes first: see Recorder::Recheck.
   std::vector<Impl::Seen> items = seen;
   std::stable_sort(items.begin(), items.end(), [](const Impl::Seen& a, const Impl::Seen& b) {
-    return BytesOf(a.storages) < BytesOf(b.storages);
+    return BytesOf(a.call.storages) < BytesOf(b.call.storages);
   });
   for (const char* order : {"smaller", "larger"}) {
     impl_->child.reset();
     for (Impl::Seen& item : items) {
-      item.request["recordings"] = kFewCalls;
+      item.call.request["recordings"] = kFewCalls;
       TRY_ASSIGN(Checked checked,
                  check(item, "another process requests different work with the same arguments"));
       auto* refusal = std::get_if<Refusal>(&checked);

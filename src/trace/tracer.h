@@ -56,6 +56,8 @@ class Tracer : public record::CallRecorder {
 
   Result<record::Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
                                  const task::Setting& setting) override;
+  Result<record::Outcome> Survey(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& setting) override;
   Result<std::variant<std::monostate, record::Refusal>> Recheck() override;
   const os::SandboxReport& sandbox() const override;
   /// What the program asked cupel to compile so far, in order; also if a recording was refused.

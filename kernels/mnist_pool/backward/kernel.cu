@@ -183,7 +183,7 @@ torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_outp
   const int64_t items = x.numel() / 8;
   // Of a block: whole pairs of rows, two so that its gradients begin at an aligned address.
   const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  const int64_t step = int64_t{width} / 4 * 2;
+  const int64_t step = std::max<int64_t>(width / 4 * 2, 1);
   const int64_t wave = (items + sms * kBlocks - 1) / (sms * kBlocks);
   const int64_t most = kMaxBytes / 32 / step * step;
   const int64_t block_items = std::min(most, (wave + step - 1) / step * step);

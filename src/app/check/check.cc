@@ -19,6 +19,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   question.shadows = options.shadow;
   question.integers = options.exact;
   question.schedules = options.schedules;
+  question.explores = options.explore && question.kinds.empty();
   TRY_ASSIGN(question.distributions, DistributionsOf(options.distributions));
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   for (const std::string& warning : session->oracle().warnings()) {

@@ -133,6 +133,7 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   question.shadows = asked.shadows;
   question.integers = asked.integers;
   question.schedules = asked.schedules;
+  question.explores = asked.explores;
   for (const std::string& name : asked.distributions) {
     const auto distribution = task::DistributionNamed(name);
     if (!distribution) {

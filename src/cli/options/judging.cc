@@ -48,6 +48,8 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   sub->add_flag("--fresh", check.fresh, "Compute new cases instead of using the case pool");
   sub->add_flag("!--no-shadow", check.shadow, "Skip the comparison with exact arithmetic");
   AddDistributions(sub, check.distributions);
+  sub->add_flag("!--no-explore", check.explore,
+                "With all settings, do not look at sizes that no setting has");
   sub->add_flag("!--no-exact", check.exact, "Skip the trial on small integers");
   sub->add_option("--schedules", check.schedules,
                   "Number of other orders of blocks and warps to try (default: 2 if atomics or "

@@ -78,6 +78,7 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   committed_ = std::exchange(other.committed_, 0);
   commits_ = std::exchange(other.commits_, 0);
   poison_ = other.poison_;
+  on_demand_ = other.on_demand_;
   heap_next_ = other.heap_next_;
   heap_end_ = other.heap_end_;
   heap_used_ = other.heap_used_;
@@ -122,7 +123,7 @@ Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
                             std::strerror(errno)),
                 "free memory or use smaller settings");
   }
-  if (end - begin >= kHugePageThreshold) {
+  if (end - begin >= kHugePageThreshold && !on_demand_) {
     madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // only advice: failure costs time
   }
   committed_ += end - begin;
@@ -136,7 +137,7 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
   // Pages are multiples of kBufferAlignment.
   const uint64_t begin =
       zone_begin + kRedZone + gaps_.Below(kMostJitter / kBufferAlignment) * kBufferAlignment;
-  if (bytes > PhysicalBytes() || bytes > kReservedBytes - begin) {
+  if ((!on_demand_ && bytes > PhysicalBytes()) || bytes > kReservedBytes - begin) {
     return Fail(
         ErrorCode::kEnvironment,
         fmt::format("{} needs {} bytes of emulated device memory, more than this machine has", name,
@@ -144,15 +145,16 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
         "use smaller settings");
   }
   const uint64_t zone_end = RoundUp<uint64_t>(begin + bytes + kRedZone, kPage);
-  const uint64_t gap =
+  uint64_t gap =
       std::min(RoundUp<uint64_t>(std::max<uint64_t>(bytes, 1 << 20), kPage), kLargestGap);
+  if (on_demand_) gap = RoundUp<uint64_t>(2 * std::max<uint64_t>(bytes, 1 << 20), kPage);
   if (zone_end > kReservedBytes) {
     return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
                 "use smaller settings");
   }
   const uint64_t first = (begin - kRedZone) / kPage * kPage;
   TRY(Commit(first, zone_end));
-  FillPattern(host_ + first, zone_end - first, poison_);
+  if (!on_demand_) FillPattern(host_ + first, zone_end - first, poison_);
   next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
   allocations_.push_back({base_ + begin, base_ + begin + bytes, buffer, read_only, true,
                           HeapUse::kNone, std::move(name)});
@@ -218,16 +220,25 @@ void GlobalMemory::SetReachable(uint64_t address, bool reachable) {
   if (allocation != nullptr) allocation->reachable = reachable;
 }
 
+/// A new mapping drops the pages and makes the gaps of the old layout inaccessible again.
+void GlobalMemory::DropPages() {
+  void* fresh = mmap(host_, kReservedBytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  CHECK(fresh == host_);
+  committed_ = commits_ = 0;
+}
+
+void GlobalMemory::OnDemand() {
+  CHECK(allocations_.empty());
+  DropPages();
+  on_demand_ = true;
+}
+
 void GlobalMemory::Reset() {
   watch_.reset();
-  if (committed_ > kKeepCommitted || commits_ > kKeepCommits) {
-    // A new mapping drops the pages and makes the gaps of the old layout inaccessible again.
-    void* fresh = mmap(host_, kReservedBytes, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    CHECK(fresh == host_);
-    committed_ = commits_ = 0;
-  }
+  if (committed_ > kKeepCommitted || commits_ > kKeepCommits || on_demand_) DropPages();
   next_ = 0;
+  on_demand_ = false;
   heap_next_ = heap_end_ = heap_used_ = heap_taken_ = 0;
   allocations_.clear();
   symbols_.clear();

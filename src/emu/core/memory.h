@@ -73,6 +73,12 @@ class GlobalMemory {
   /// Chooses the start of the arena and the distances between allocations. Call before Allocate.
   void Move(uint64_t seed);
 
+  /// Until Reset, allocations are not poisoned and take memory only where they are used. They read
+  /// as zeros. Each is followed by a gap of twice its size, so that an index that has wrapped falls
+  /// between allocations. Call before Allocate.
+  void OnDemand();
+  bool is_on_demand() const { return on_demand_; }
+
   /// Places `bytes` bytes after the last allocation and poisons them. Fails if the machine does not
   /// have enough memory. Kernels may not write to `read_only` memory.
   Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only, std::string name);
@@ -127,6 +133,7 @@ class GlobalMemory {
  private:
   GlobalMemory();
   void Release() noexcept;
+  void DropPages();
   Status Commit(uint64_t begin, uint64_t end);
 
   std::byte* host_ = nullptr;  // host address of base_
@@ -136,6 +143,7 @@ class GlobalMemory {
   uint64_t committed_ = 0;  // bytes made accessible since the last trim
   uint64_t commits_ = 0;    // how often memory was made accessible since then
   uint32_t poison_ = 0;
+  bool on_demand_ = false;
   uint64_t heap_next_ = 0, heap_end_ = 0;  // device addresses of the part that nothing has used
   uint64_t heap_used_ = 0;                 // bytes of live parts
   uint64_t heap_taken_ = 0;                // bytes of all parts, gaps included

@@ -138,6 +138,26 @@ TEST(GlobalMemory, RejectsMoreMemoryThanTheMachineHas) {
   EXPECT_FALSE(memory.Allocate(~uint64_t{0}, 0, false, "y").has_value());
 }
 
+TEST(GlobalMemory, OnDemandReadsAsZerosAndMayExceedTheMachine) {
+  auto memory = *GlobalMemory::Create();
+  const uint64_t before = *memory.Allocate(1 << 20, 0, false, "before");
+  std::memset(memory.Host(before), 0x5a, 1 << 20);
+  memory.Reset();
+  memory.OnDemand();
+  constexpr uint64_t kBytes = uint64_t{40} << 30;
+  const uint64_t first = *memory.Allocate(kBytes, 0, false, "first");
+  const uint64_t second = *memory.Allocate(kBytes, 1, false, "second");
+  for (const uint64_t at : {first, first + kBytes / 2, first + kBytes - 1, second}) {
+    EXPECT_EQ(*memory.Host(at), std::byte{0});
+  }
+  *memory.Host(second - 1 + kBytes) = std::byte{7};
+  // An index that has wrapped is in no buffer.
+  EXPECT_EQ(memory.Find(second - (uint64_t{16} << 30)), nullptr);
+  memory.Reset();
+  const uint64_t after = *memory.Allocate(1 << 20, 0, false, "after");
+  EXPECT_NE(*memory.Host(after), std::byte{0});  // poisoned again
+}
+
 TEST(GlobalMemory, FindsSymbolsByName) {
   GlobalMemory memory = Make();
   memory.BindSymbol("kTable", 64);

@@ -135,6 +135,7 @@ class Execution {
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status RunPlan(std::span<const std::span<const std::byte>> arguments, Run* run) {
+    if (options_.addresses_only) return RunAddresses(run);
     const std::vector<bool> sampled = SampledNodes(plan_, modules_, options_.max_blocks);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].kind == plan::BufferKind::kArgument) filled_.insert(static_cast<int>(i));
@@ -167,6 +168,22 @@ class Execution {
   }
 
  private:
+  /// Runs a sample of the blocks of every launch, whether or not they depend on others, for
+  /// RunOptions::addresses_only.
+  Status RunAddresses(Run* run) {
+    sample_ = true;
+    for (const plan::Node& node : plan_.nodes) {
+      if (options_.cancelled && options_.cancelled()) {
+        return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
+      }
+      if (const auto* launch = std::get_if<plan::Launch>(&node.work)) TRY(Step(*launch, run));
+      if (const auto* upload = std::get_if<plan::Upload>(&node.work)) TRY(Step(*upload, run));
+      if (stopped_) return {};
+    }
+    run->completed = true;
+    return {};
+  }
+
   template <typename Work>
   void MakeReachable(const Work& work) {
     plan::ForEachPointer(work, [&](const plan::Address& address) {
@@ -539,6 +556,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                         const RunOptions& options, const Attempt& attempt, Advice* advice) {
     Run run;
     memory_.Reset();
+    if (options.addresses_only) memory_.OnDemand();
     if (options.full_checks) memory_.Watch(std::make_unique<GlobalChecker>(RaceGranuleShift()));
     std::vector<const ptx::Module*> modules;
     for (const auto& module : modules_) modules.push_back(&module->module());

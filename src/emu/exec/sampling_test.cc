@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "emu/exec/emulator.h"
+#include "os/mapped_file.h"
 
 namespace cupel::emu {
 namespace {
@@ -166,6 +167,40 @@ TEST_F(SamplingTest, DoesNotSampleStridedOutputsOrHiddenPointers) {
   table.relocations = {{0, {1, 0}}};
   plan_.nodes.insert(plan_.nodes.begin(), plan::Node{table, {}});
   EXPECT_EQ(Execute().emulated_blocks, kGridBlocks);
+}
+
+TEST_F(SamplingTest, ChecksAddressesWhereDataDoNotFit) {
+  // 16 GB of input and output: thread i of block b accesses element 32 b + i, as int.
+  constexpr uint32_t kBlocks = 1u << 27;
+  constexpr uint64_t kBytes = uint64_t{kBlocks} * 128;
+  auto zeros = os::MappedFile::Zeros(kBytes);
+  ASSERT_TRUE(zeros) << zeros.error().ToString();
+  for (const uint32_t blocks : {kBlocks / 2, kBlocks}) {
+    plan_.nodes = {Launch("twice", 0, 1), Launch("summed", 0, 1)};
+    for (plan::Node& node : plan_.nodes) std::get<plan::Launch>(node.work).grid = {blocks, 1, 1};
+    for (plan::Buffer& buffer : plan_.buffers) buffer.bytes = uint64_t{blocks} * 128;
+    plan_.outputs[0].shape = {blocks, 32};
+    build::Image image;
+    image.ptx = kPtx;
+    auto program = MakeEmulator(*device::Find("h100"), {2})->Load(build::OneImage(image));
+    ASSERT_TRUE(program);
+    engine::RunOptions options;
+    options.max_blocks = 16;
+    options.counters = false;
+    options.addresses_only = true;
+    const auto argument = zeros->bytes().first(uint64_t{blocks} * 128);
+    auto run = (*program)->Execute(plan_, std::span(&argument, 1), options);
+    ASSERT_TRUE(run) << run.error().message;
+    EXPECT_TRUE(run->outputs.empty());
+    EXPECT_LE(run->emulated_blocks, 64u);
+    if (blocks < kBlocks) {
+      EXPECT_TRUE(run->completed);
+      EXPECT_TRUE(run->findings.empty());
+    } else {  // 32 b + i wraps to a negative int in the upper half of the blocks
+      ASSERT_FALSE(run->findings.empty());
+      EXPECT_EQ(run->findings[0].code, "out_of_bounds");
+    }
+  }
 }
 
 }  // namespace

@@ -124,7 +124,8 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
   TRY_ASSIGN(const uint64_t address,
              memory->Allocate(bytes, static_cast<int>(index), read_only, name));
   std::byte* host = memory->Host(address);
-  if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());
+  if (!contents.empty() && !memory->is_on_demand())
+    std::memcpy(host, contents.data(), contents.size());
   if (buffer.kind == plan::BufferKind::kSymbol) {
     // If the module has no such variable, no kernel can refer to the symbol by name, but its
     // memory still starts as zeros.
@@ -156,7 +157,7 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           std::span<const ptx::Module* const> modules,
                                           uint64_t seed, GlobalMemory* memory, int poison) {
-  TRY(CheckTotal(plan, modules));
+  if (!memory->is_on_demand()) TRY(CheckTotal(plan, modules));
   memory->Move(seed);
   memory->SetPoison(seed, poison);
   std::vector<std::pair<const ptx::Variable*, int>> others;  // with their image

@@ -23,6 +23,7 @@ namespace cupel::emu {
 /// - arguments: their storages in `arguments`
 /// - variables: their initialisers
 /// - temporaries and workspaces: poison that depends on `seed`
+/// Memory on demand has only the initialisers of variables.
 /// Returns an Error if plan and arguments do not match, or if there is not enough memory.
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,

@@ -1,0 +1,579 @@
+// Tested by the end-to-end tests.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/exploration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "assay/contract.h"
+#include "assay/explored_shapes.h"
+#include "assay/judging_state.h"
+#include "assay/own_part.h"
+#include "assay/trial.h"
+#include "assay/work_kind.h"
+#include "base/random.h"
+#include "task/explored.h"
+
+namespace cupel::assay {
+namespace {
+
+using task::ExploredSize;
+
+constexpr size_t kMostJudged = 16, kMostKinds = 12, kMostBoundaries = 4;
+constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
+constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
+constexpr uint64_t kResidues = 32;
+constexpr int kMostSteps = 24;        // of a search for the size from which launches fail
+constexpr size_t kMostRefusals = 40;  // each costs a new process
+constexpr size_t kMostLimits = 6;
+constexpr size_t kMostAddressRuns = 8;
+constexpr size_t kSizesOfPrograms = 12;
+constexpr uint64_t kAddressBlocks = 24;
+constexpr uint64_t kAddressInstructions = 3'000'000;  // warp instructions of a launch
+constexpr std::chrono::seconds kAddressDeadline{2};
+
+/// A size, and what the candidate requests there.
+struct Seen {
+  ExploredSize size;
+  std::vector<task::Value> args;
+  bool is_listed = false;  // one of the task's own settings
+  std::optional<plan::Plan> plan;
+  build::Images images;
+  record::Refusal refusal;  // without a plan
+  std::string kind;         // of work; empty without a plan
+};
+
+/// Records as a survey does, for settings of which only one trial is judged.
+class Quick final : public record::CallRecorder {
+ public:
+  explicit Quick(record::CallRecorder& recorder) : recorder_(recorder) {}
+  Result<record::Outcome> Record(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& setting) override {
+    return recorder_.Survey(function, args, setting);
+  }
+  Result<record::Outcome> Survey(const std::string& function, const std::vector<task::Value>& args,
+                                 const task::Setting& setting) override {
+    return recorder_.Survey(function, args, setting);
+  }
+  Result<std::variant<std::monostate, record::Refusal>> Recheck() override {
+    return std::variant<std::monostate, record::Refusal>();
+  }
+  const os::SandboxReport& sandbox() const override { return recorder_.sandbox(); }
+
+ private:
+  record::CallRecorder& recorder_;
+};
+
+uint64_t BytesOf(const std::vector<task::Value>& args) {
+  uint64_t bytes = 0;
+  for (const auto& storage : task::StoragesOf(args)) bytes += storage.size();
+  return bytes;
+}
+
+int64_t ElementsOf(const std::vector<task::Value>& args) {
+  int64_t elements = 0;
+  for (const task::Tensor* tensor : task::TensorLeaves(args)) elements += tensor->numel();
+  return elements;
+}
+
+int64_t LargestOf(const std::vector<task::Value>& args) {
+  int64_t largest = 0;
+  for (const task::Tensor* tensor : task::TensorLeaves(args)) {
+    largest = std::max(largest, tensor->numel());
+  }
+  return largest;
+}
+
+/// Whether the refusal is about the size alone: the launch is illegal, or the host code says so.
+bool IsLaunch(const record::Refusal& refusal) { return refusal.code == "illegal_launch"; }
+
+/// The described device would have too little memory for the results.
+bool IsOutOfMemory(const record::Refusal& refusal) {
+  return refusal.message.starts_with("CUDA out of memory");
+}
+
+/// Findings that depend on addresses alone.
+bool IsAboutAddresses(const records::Finding& finding) {
+  return finding.severity == records::Severity::kError &&
+         (finding.code == "out_of_bounds" || finding.code == "foreign_buffer" ||
+          finding.code == "misaligned");
+}
+
+std::string TextOf(const records::Finding& finding) {
+  std::string text = finding.message;
+  if (text.ends_with('.')) text.pop_back();
+  if (finding.line > 0) text += fmt::format(" (line {})", finding.line);
+  return text;
+}
+
+class Explorer {
+ public:
+  Explorer(const Candidate& candidate, const Question& question, const Parts& parts,
+           const Explored& explored, records::Verdict& verdict)
+      : candidate_(candidate),
+        question_(question),
+        parts_(parts),
+        explored_(explored),
+        random_(Random(explored.seed).Fork("exploration")),
+        verdict_(verdict) {
+    question_.trials = 1;
+    question_.shadows = question_.integers = false;
+    question_.distributions.clear();
+  }
+
+  Status Run() {
+    TRY_ASSIGN(const bool has_shapes, FindShapes());
+    if (!has_shapes) return {};
+    TRY_ASSIGN(state_, JudgingState::Open(candidate_, question_, parts_, explored_.seed));
+    TRY(RecordAll());
+    CountKinds();
+    TRY_ASSIGN(const bool right, JudgeMembers());
+    if (!right) return {};
+    TRY(LimitLaunches());
+    return CheckAddresses();
+  }
+
+  void MoveLaunched(std::set<std::string>& launched) const {
+    if (state_) launched.insert(state_->launched.begin(), state_->launched.end());
+  }
+
+ private:
+  records::Exploration& result() { return verdict_.exploration; }
+  std::string function() const { return std::string(task::Name(question_.direction)); }
+
+  /// The sizes to record: those that are explored, the judged settings, the task's own settings if
+  /// they were reduced, and large ones.
+  Result<bool> FindShapes() {
+    const auto direction = static_cast<size_t>(question_.direction);
+    const task::Task& task = *question_.task;
+    const std::vector<task::Setting>& listed =
+        task.listed[direction].empty() ? task.settings[direction] : task.listed[direction];
+    std::vector<ExploredSize> sizes = task::ExploredSizes(task.settings[direction], listed);
+    if (sizes.empty()) {
+      result().note = "the task names no sizes that could vary";
+      return false;
+    }
+    for (const task::Setting* setting : explored_.settings)
+      judged_.push_back({*setting, "", 0, false});
+    for (const task::Setting& setting : listed) {
+      if (setting.derived.empty()) own_.push_back({setting, "", 0, false});
+    }
+    TRY_ASSIGN(const bool known, AddShapes(judged_, &Explorer::covered_));
+    if (!known) return false;
+    TRY(AddShapes(own_, &Explorer::own_seen_).transform([](bool) {}));
+    TRY(AddShapes(sizes, &Explorer::seen_).transform([](bool) {}));
+    if (candidate_.images() == nullptr) KeepSome();
+    if (!own_seen_.empty()) {
+      const Seen& first = own_seen_.front();
+      TRY(AddShapes(task::LargeSizes(first.size.setting, LargestOf(first.args)), &Explorer::seen_)
+              .transform([](bool) {}));
+    }
+    return true;
+  }
+
+  /// False if the oracle cannot tell.
+  Result<bool> AddShapes(const std::vector<ExploredSize>& sizes,
+                         std::vector<Seen> Explorer::* into) {
+    parts_.Show({"varying sizes", 0, std::nullopt, "sizes"});
+    auto shapes = ShapesAt(*parts_.oracle, *question_.task, question_.direction, sizes);
+    if (!shapes) {
+      if (shapes.error().code != ErrorCode::kUnsupported) return tl::unexpected(shapes.error());
+      result().note = shapes.error().message;
+      return false;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      auto& shape = (*shapes)[i];
+      if (!shape || BytesOf(shape->args) > kMostBytes || !IsClaimed(sizes[i].setting)) continue;
+      Seen seen;
+      seen.size = sizes[i];
+      seen.args = std::move(shape->args);
+      (this->*into).push_back(std::move(seen));
+    }
+    return true;
+  }
+
+  bool IsClaimed(const task::Setting& setting) const {
+    return explored_.declaration.IsEmpty() || explored_.declaration.Covers(setting);
+  }
+
+  /// A Python program may compile kernels at each size, which takes seconds.
+  void KeepSome() {
+    if (seen_.size() <= kSizesOfPrograms) return;
+    const size_t all = seen_.size();
+    std::stable_partition(seen_.begin(), seen_.end(), &IsJudgeable);
+    const auto small = static_cast<size_t>(std::ranges::count_if(seen_, &IsJudgeable));
+    std::vector<Seen> kept(std::make_move_iterator(seen_.begin()),
+                           std::make_move_iterator(seen_.begin() + static_cast<ptrdiff_t>(small)));
+    random_.Shuffle(kept);
+    kept.resize(std::min(kept.size(), kSizesOfPrograms));
+    seen_ = std::move(kept);
+    result().note = fmt::format("{} of {} were tried: a program may compile kernels at each",
+                                seen_.size(), all);
+  }
+
+  Status RecordAll() {
+    const auto by_bytes = [](const Seen& a, const Seen& b) {
+      return BytesOf(a.args) < BytesOf(b.args);
+    };
+    std::stable_sort(seen_.begin(), seen_.end(), by_bytes);
+    int done = 0;
+    const auto total = static_cast<int>(covered_.size() + own_seen_.size() + seen_.size());
+    for (std::vector<Seen>* list : {&covered_, &own_seen_, &seen_}) {
+      for (Seen& seen : *list) {
+        if (parts_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
+        parts_.Show({"recording at other sizes", ++done, total, "sizes"});
+        if (refusals_ > kMostRefusals && list == &seen_) continue;
+        TRY(RecordOne(seen));
+      }
+    }
+    std::erase_if(seen_, [](const Seen& seen) { return !seen.plan && seen.refusal.code.empty(); });
+    result().recorded = static_cast<int>(seen_.size());
+    return {};
+  }
+
+  Status RecordOne(Seen& seen) {
+    TRY_ASSIGN(record::Outcome outcome,
+               state_->recorder().Survey(function(), seen.args, seen.size.setting));
+    if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
+      ++refusals_;
+      if (IsOutOfMemory(*refusal)) return {};
+      seen.refusal = std::move(*refusal);
+      return {};
+    }
+    auto& recording = std::get<record::Recording>(outcome);
+    seen.images = std::move(recording.images);
+    seen.plan = std::move(recording.plan);
+    kinds_.Add(*seen.plan);
+    return {};
+  }
+
+  void CountKinds() {
+    for (std::vector<Seen>* list : {&covered_, &own_seen_, &seen_}) {
+      for (Seen& seen : *list) {
+        if (seen.plan) seen.kind = kinds_.Of(*seen.plan);
+      }
+    }
+    for (const Seen& seen : covered_) known_.insert(seen.kind);
+    std::set<std::string> kinds = known_;
+    for (const Seen& seen : seen_) kinds.insert(seen.kind);
+    kinds.erase("");
+    result().kinds = static_cast<int>(kinds.size());
+  }
+
+  /// Whether a case of this size is small enough to judge. Host code that fails is judged too, so
+  /// that its failure gets a reason.
+  static bool IsJudgeable(const Seen& seen) {
+    return seen.size.is_small && !IsLaunch(seen.refusal) && seen.refusal.code != "host_exception" &&
+           !seen.refusal.unsupported && ElementsOf(seen.args) > 0 &&
+           ElementsOf(seen.args) <= kMostElements;
+  }
+
+  /// One size of each kind of work that no setting has, both sides of boundaries between kinds, and
+  /// others that together have many remainders of division by 32.
+  std::vector<const Seen*> ChooseMembers() {
+    std::vector<const Seen*> small, chosen;
+    for (const Seen& seen : seen_) {
+      if (IsJudgeable(seen)) small.push_back(&seen);
+    }
+    random_.Shuffle(small);
+    std::set<std::string> kinds = known_;
+    for (const Seen* seen : small) {
+      if (chosen.size() < kMostKinds && kinds.insert(seen->kind).second) chosen.push_back(seen);
+    }
+    AddBoundaries(chosen);
+    std::set<std::pair<std::string, uint64_t>> residues;
+    const auto residue = [](const Seen* seen) {
+      return std::pair(seen->size.key, static_cast<uint64_t>(seen->size.number) % kResidues);
+    };
+    for (const Seen* seen : chosen) residues.insert(residue(seen));
+    for (const Seen* seen : small) {
+      if (chosen.size() >= kMostJudged) break;
+      if (residues.insert(residue(seen)).second) chosen.push_back(seen);
+    }
+    return chosen;
+  }
+
+  /// Adds the sizes before and after the kind of work changes, each change once.
+  void AddBoundaries(std::vector<const Seen*>& chosen) {
+    std::map<std::string, std::map<int64_t, const Seen*>> by_key;
+    for (const Seen& seen : seen_) {
+      if (IsJudgeable(seen)) by_key[seen.size.key][seen.size.number] = &seen;
+    }
+    std::set<std::set<std::string>> changes;
+    std::vector<std::pair<const Seen*, const Seen*>> found;
+    for (const auto& [key, numbers] : by_key) {
+      const Seen* before = nullptr;
+      for (const auto& [number, seen] : numbers) {
+        if (before != nullptr && before->kind != seen->kind &&
+            changes.insert({before->kind, seen->kind}).second) {
+          found.emplace_back(before, seen);
+        }
+        before = seen;
+      }
+    }
+    random_.Shuffle(found);
+    if (found.size() > kMostBoundaries) found.resize(kMostBoundaries);
+    for (const auto& [before, after] : found) {
+      for (const Seen* one : {before, after}) {
+        if (std::ranges::find(chosen, one) == chosen.end()) chosen.push_back(one);
+      }
+    }
+  }
+
+  /// False if the candidate is wrong at one of them.
+  Result<bool> JudgeMembers() {
+    const std::vector<const Seen*> chosen = ChooseMembers();
+    std::set<std::string> judged = known_;
+    int done = 0;
+    Quick recorder(state_->recorder());
+    for (const Seen* seen : chosen) {
+      parts_.Show({"judging at " + seen->size.setting.derived, ++done,
+                   static_cast<int>(chosen.size()), "sizes"});
+      task::Setting setting = seen->size.setting;
+      setting.id = fmt::format("explored-{}", done - 1);
+      SettingContext context = state_->At(setting);
+      context.recorder = &recorder;
+      context.tries_controls = false;
+      TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
+      records::SettingReport& report = judgement.report;
+      if (report.status == records::SettingStatus::kFailed) {
+        if (Reject(std::move(report))) return false;
+        continue;
+      }
+      if (report.status == records::SettingStatus::kRefused) {
+        AddLimit("refused", report.note);
+      }
+      if (!report.passed()) continue;
+      judged.insert(seen->kind);
+      result().judged.push_back(seen->size.setting.derived);
+    }
+    for (const Seen& seen : seen_) {
+      if (!seen.kind.empty() && !judged.contains(seen.kind)) unjudged_.insert(seen.kind);
+    }
+    result().unjudged = static_cast<int>(unjudged_.size());
+    return true;
+  }
+
+  /// Whether the shape alone is wrong. At sizes that a task does not mean (more heads of keys than
+  /// of queries) its reference may broadcast, which no kernel needs to do.
+  static bool IsOfOtherShape(const records::SettingReport& report) {
+    if (report.trials.empty()) return false;
+    return std::ranges::any_of(report.trials.front().outputs, [](const records::Comparison& c) {
+      return !c.ok && c.code == "wrong_shape";
+    });
+  }
+
+  /// The candidate fails at a size that was judged. Returns whether that rejects it.
+  bool Reject(records::SettingReport report) {
+    const std::string at = report.derived;
+    records::Verdict alone;
+    alone.settings.push_back(report);
+    alone.settings.back().derived.clear();  // the reasons would name it again
+    const bool other_shape = IsOfOtherShape(report);
+    alone = judge::Decide(std::move(alone));
+    if (other_shape || alone.decision != records::Decision::kRejected) {
+      AddLimit(other_shape ? "wrong_shape" : "not_judged",
+               (other_shape ? "returns another shape at " : "not judged at ") + at);
+      return false;
+    }
+    verdict_.settings.push_back(std::move(report));
+    const std::string right = result().judged.empty() ? "" : RightSizes();
+    for (records::Reason& reason : alone.reasons) {
+      reason.message = fmt::format("at {}, which no setting has{}: {}", at, right, reason.message);
+      AddReason(verdict_, records::Decision::kRejected, std::move(reason));
+    }
+    return true;
+  }
+
+  std::string RightSizes() {
+    std::string text;
+    for (size_t i = 0; i < std::min<size_t>(4, result().judged.size()); ++i) {
+      text += fmt::format("{}{}", i == 0 ? "" : "; ", result().judged[i]);
+    }
+    return fmt::format(" (right at all settings, and at {})", text);
+  }
+
+  void AddLimit(std::string code, std::string message) {
+    auto& limits = result().limits;
+    const bool known = std::ranges::any_of(
+        limits, [&](const records::SizeLimit& limit) { return limit.message == message; });
+    if (!known && limits.size() < kMostLimits) limits.push_back({std::move(code), message});
+  }
+
+  /// Sizes at which launches fail, or which host code refuses.
+  Status LimitLaunches() {
+    for (const Seen& own : own_seen_) {
+      if (own.plan || own.refusal.unsupported) continue;
+      AddReason(
+          verdict_, records::Decision::kRejected,
+          {own.refusal.code,
+           fmt::format("at the task's own size {} ({}), which is too large to be judged here: {}",
+                       own.size.setting.id, own.size.setting.Describe(), own.refusal.message),
+           own.refusal.where});
+      return {};
+    }
+    std::set<std::string> done;       // by keyword and cause
+    for (const Seen& seen : seen_) {  // in the order of bytes
+      if (seen.plan || seen.size.number == 0) continue;
+      if (!IsLaunch(seen.refusal) && seen.refusal.code != "host_exception") continue;
+      if (!done.insert(seen.size.key + seen.refusal.code).second) continue;
+      TRY(LimitOne(seen));
+    }
+    return {};
+  }
+
+  /// The largest number of the same keyword below `failing` at which a call was recorded, with the
+  /// same other sizes.
+  const Seen* Below(const Seen& failing) const {
+    const Seen* best = nullptr;
+    const auto rest = [](const Seen& seen) {
+      const std::string& text = seen.size.setting.derived;
+      return text.substr(std::min(text.find(' '), text.size()));
+    };
+    for (const Seen& seen : seen_) {
+      if (!seen.plan || seen.size.key != failing.size.key || rest(seen) != rest(failing)) continue;
+      if (seen.size.number >= failing.size.number) continue;
+      if (best == nullptr || seen.size.number > best->size.number) best = &seen;
+    }
+    return best;
+  }
+
+  /// True if a call at this number is refused for the same cause.
+  Result<bool> FailsAt(const Seen& failing, int64_t number) {
+    const ExploredSize size = task::AtNumber(failing.size, number);
+    TRY_ASSIGN(auto shapes, parts_.oracle->Shapes(*question_.task, question_.direction,
+                                                  std::vector<task::Setting>{size.setting}));
+    auto* shape = std::get_if<task::CallShape>(&shapes.front());
+    if (shape == nullptr) return false;
+    Seen seen;
+    seen.size = size;
+    seen.args = std::move(shape->args);
+    TRY(RecordOne(seen));
+    return !seen.plan && seen.refusal.code == failing.refusal.code;
+  }
+
+  Status LimitOne(const Seen& failing) {
+    const Seen* below = Below(failing);
+    int64_t first = failing.size.number;
+    std::string text = failing.size.setting.derived;
+    if (below != nullptr && IsLaunch(failing.refusal)) {
+      int64_t works = below->size.number;
+      for (int step = 0; step < kMostSteps && first - works > 1; ++step) {
+        const int64_t middle = works + (first - works) / 2;
+        TRY_ASSIGN(const bool fails, FailsAt(failing, middle));
+        (fails ? first : works) = middle;
+      }
+      text = task::AtNumber(failing.size, first).setting.derived + " on";
+    }
+    const bool launch = IsLaunch(failing.refusal);
+    AddLimit(launch ? failing.refusal.code : "refused",
+             fmt::format("{} {}{}: {}", launch ? "cannot be launched" : "refuses",
+                         launch && text.ends_with(" on") ? "from "
+                         : launch                        ? "at "
+                                                         : "",
+                         text, failing.refusal.message));
+    return {};
+  }
+
+  /// Checks the addresses of some blocks at the task's own sizes and at large ones.
+  Status CheckAddresses() {
+    if (parts_.engine->Name() != "emu") return {};
+    size_t runs = 0;
+    std::set<std::string> kinds;
+    for (const Seen& own : own_seen_) {
+      if (runs == kMostAddressRuns) return {};
+      if (!own.plan || IsCovered(own) || !kinds.insert(own.kind).second) continue;
+      ++runs;
+      TRY_ASSIGN(const auto finding, WrongAddress(own));
+      if (!finding) continue;
+      AddReason(verdict_, records::Decision::kRejected,
+                {finding->code,
+                 fmt::format("at the task's own size {} ({}), of which some blocks were run: {}",
+                             own.size.setting.id, own.size.setting.Describe(), TextOf(*finding)),
+                 finding->where});
+      return {};
+    }
+    for (const Seen& seen : seen_) {
+      if (runs == kMostAddressRuns) return {};
+      if (!seen.plan || LargestOf(seen.args) <= INT32_MAX) continue;
+      ++runs;
+      TRY_ASSIGN(const auto finding, WrongAddress(seen));
+      if (!finding) continue;
+      AddLimit(finding->code,
+               fmt::format("wrong at {} (a tensor has {} elements): {}", seen.size.setting.derived,
+                           LargestOf(seen.args), TextOf(*finding)));
+    }
+    return {};
+  }
+
+  /// Whether a setting with these arguments was judged.
+  bool IsCovered(const Seen& own) const {
+    return std::ranges::any_of(covered_, [&](const Seen& seen) {
+      return seen.size.setting.init == own.size.setting.init &&
+             seen.size.setting.inputs == own.size.setting.inputs;
+    });
+  }
+
+  Result<std::optional<records::Finding>> RunAddresses(const Seen& seen) {
+    TRY(state_->loaded().Use(seen.images));
+    engine::RunOptions options;
+    options.seed = random_();
+    options.counters = false;
+    options.addresses_only = true;
+    options.max_blocks = kAddressBlocks;
+    options.max_warp_instructions = options.max_block_warp_instructions = kAddressInstructions;
+    options.cancelled = EndAfter(kAddressDeadline, parts_.stop);
+    auto run = state_->loaded().program().Execute(*seen.plan, task::StoragesOf(seen.args), options);
+    if (!run) {
+      if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
+      return std::optional<records::Finding>();  // too slow, or too large
+    }
+    const auto finding = std::ranges::find_if(run->findings, IsAboutAddresses);
+    if (finding == run->findings.end()) return std::optional<records::Finding>();
+    return std::optional(*finding);
+  }
+
+  /// A wrong address at this size. Contents are zeros, which may lead to wrong addresses at any
+  /// size: such findings are left out, and so is everything about such candidates.
+  Result<std::optional<records::Finding>> WrongAddress(const Seen& seen) {
+    TRY_ASSIGN(auto finding, RunAddresses(seen));
+    if (!finding) return finding;
+    for (const Seen& small : covered_) {
+      if (!small.plan) continue;
+      TRY_ASSIGN(const auto control, RunAddresses(small));
+      if (control) return std::optional<records::Finding>();
+    }
+    return finding;
+  }
+
+  const Candidate& candidate_;
+  Question question_;
+  const Parts& parts_;
+  const Explored& explored_;
+  Random random_;
+  records::Verdict& verdict_;
+  std::unique_ptr<JudgingState> state_;
+  std::vector<ExploredSize> judged_, own_;
+  std::vector<Seen> covered_, own_seen_, seen_;
+  WorkKinds kinds_;
+  std::set<std::string> known_;     // kinds of work at judged settings
+  std::set<std::string> unjudged_;  // kinds of work
+  size_t refusals_ = 0;
+};
+
+}  // namespace
+
+Status Explore(const Candidate& candidate, const Question& question, const Parts& parts,
+               const Explored& explored, records::Verdict& verdict,
+               std::set<std::string>& launched) {
+  Explorer explorer(candidate, question, parts, explored, verdict);
+  const Status status = explorer.Run();
+  explorer.MoveLaunched(launched);
+  return status;
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,75 @@
+# The arguments of calls without their data: shapes, strides and numbers at many sizes, also at sizes whose
+# data would not fit into memory. The task's code runs on fake tensors.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import cuda_on_cpu
+import task_code
+from case_file import CaseFile, dtype_name
+from draw_base import Captured, Draw
+from loaded_task import Task
+from oracle_types import Json
+from task_error import TaskError, describe
+from tensor_values import leaves
+
+SEED = 1  # has no effect: fake tensors have no values
+
+
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """Tensors that are made here have no data. Random numbers cannot be counted, since none are drawn."""
+    counted = task_code.randomness
+    task_code.randomness = list
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        task_code.randomness = counted
+
+
+def has_elements(tensors: Iterable[Any]) -> bool:
+    return all(t.numel() > 0 for t in tensors if isinstance(t, torch.Tensor))
+
+
+def draw_at(task: Task, init: Json, inputs: Json) -> Draw:
+    """A call at these sizes. Fails if the task's own reference does, or if its result is empty and its inputs
+    are not: then the sizes do not fit together."""
+    draw = task.draw(SEED, init, inputs, answer=False)
+    if task.direction == "backward":  # the draw has run the forward function
+        results = draw.grads
+    else:
+        with torch.no_grad(), cuda_on_cpu.OnCpu():
+            results, _ = task_code.output_list(task.function(*draw.args))
+    if has_elements(leaves(draw.args)) and not has_elements(results):
+        raise TaskError("the result has no elements")
+    return draw
+
+
+def describe_call(task: Task, init: Json, inputs: Json) -> Json:
+    draw = draw_at(task, init, inputs)
+    case = CaseFile()
+    args = [case.value(a) for a in draw.args]
+    storages = [{"name": name, "dtype": dtype_name(flat.dtype), "elements": flat.numel()}
+                for name, flat, _ in case.tensors]
+    return {"args": args, "storages": storages}
+
+
+def describe_calls(task: Task, settings: list[Json]) -> list[Json]:
+    """For each setting, what its call gets, or {"failure": why}."""
+    if task.is_problem:
+        raise TaskError("a problem file has no sizes to vary")
+    calls = []
+    with without_values():
+        for setting in settings:
+            try:
+                calls.append(describe_call(task, setting["init"], setting["inputs"]))
+            except (Exception, SystemExit, Captured) as error:
+                calls.append({"failure": describe(error, task.path)})
+    return calls

@@ -1,0 +1,154 @@
+"""Sizes that no setting has: kernels that fail there, limits of launches, and addresses at the task's own sizes, which
+are too large to be judged here."""
+import json
+import unittest
+
+from support import CupelTest
+
+FUNCTION = """
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    return torch.relu(x) * 2
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=8, columns=64):
+    return [torch.randn(rows, columns)]
+
+
+input_names = ["x"]
+"""
+
+HEAD = """
+#include <ATen/cuda/CUDAContext.h>
+#include <torch/extension.h>
+
+"""
+
+TAIL = """
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
+# A block for each row.
+ROWS = HEAD + """
+__global__ void Double(const float* x, float* y, INDEX columns) {
+  const INDEX base = static_cast<INDEX>(blockIdx.x) * columns;
+  for (int i = threadIdx.x; i < columns; i += blockDim.x) {
+    const float v = x[base + i];
+    y[base + i] = v > 0 ? 2 * v : 0;
+  }
+}
+torch::Tensor forward(torch::Tensor x) {
+  CHECKS
+  auto y = torch::empty_like(x);
+  if (x.numel() == 0) return y;
+  const int rows = static_cast<int>(x.size(0)), columns = static_cast<int>(x.size(1));
+  Double<<<GRID, THREADS, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), columns);
+  return y;
+}
+""" + TAIL
+
+
+def rows(index="int64_t", grid="rows", threads="256", checks=""):
+    return (ROWS.replace("INDEX", index).replace("GRID", grid).replace("THREADS", threads).replace("CHECKS", checks))
+
+
+class Exploration(CupelTest):
+    def task(self, inputs, caps=None):
+        folder = self.folder / "doubled"
+        folder.mkdir(exist_ok=True)
+        (folder / "func_forward.py").write_text(FUNCTION)
+        (folder / "config_forward.json").write_text(json.dumps({"single_input_configs": [inputs]}))
+        if caps:
+            (folder / "task.json").write_text(json.dumps({"emulator_forward": {"at_most": caps}}))
+        return folder
+
+    def explored(self, source, *args, inputs=None, caps=None):
+        done = self.cupel("check", self.write("kernel.cu", source), "--task",
+                          self.task(inputs or {"rows": 8, "columns": 64}, caps), "--device", "emu", "--seed", 1,
+                          "--trials", 1, "--distributions", "none", "--no-exact", *args)
+        self.assertIn(done.status, (0, 1), done)
+        return done
+
+    def limits(self, done):
+        return [limit["message"] for limit in done.json["exploration"]["limits"]]
+
+    def test_right_at_every_size(self):
+        done = self.explored(rows())
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        explored = done.json["exploration"]
+        self.assertGreater(explored["recorded"], 100)
+        self.assertGreater(len(explored["judged"]), 8)
+        self.assertEqual((explored["limits"], explored["unjudged"]), ([], 0))
+        self.assertIn("also right at", done.out)
+
+    def test_no_exploration_on_request(self):
+        done = self.explored(rows(), "--no-explore")
+        self.assertEqual(done.json["exploration"]["recorded"], 0)
+        self.assertIn("sizes that no setting has (not requested)", done.json["not_checked"])
+
+    def test_wrong_at_a_width(self):
+        """The block is as wide as a row, and its threads do not loop: wrong from 1025 columns on, and at 1536 by another
+        launch."""
+        for threads in ("std::min(columns, 1024)", "columns == 1536 ? 0 : 256"):
+            with self.subTest(threads):
+                source = rows(threads=threads)
+                if "min" in threads:
+                    source = source.replace("for (int i = threadIdx.x; i < columns; i += blockDim.x)",
+                                            "if (const int i = threadIdx.x; i < columns)")
+                done = self.explored(source)
+                if "min" in threads:
+                    self.assertEqual(done.json["verdict"], "rejected", done)
+                    self.assertIn("which no setting has", done.json["reasons"][0]["message"])
+                    self.assertEqual(done.json["settings"][-1]["status"], "failed")
+                else:
+                    self.assertTrue(any("columns=1536" in text for text in self.limits(done)), done)
+
+    def test_another_number_of_threads_for_some_widths(self):
+        """Too few threads where columns are a multiple of 96 and do not fit a warp: a path that no setting takes."""
+        source = rows(threads="columns % 96 == 0 ? 64 : 256").replace("i += blockDim.x", "i += 256")
+        self.assertIn("unwritten_output", self.explored(source).codes)
+
+    def test_launches_that_are_illegal_from_some_size_on(self):
+        source = rows(grid="dim3(1, rows)").replace("blockIdx.x", "blockIdx.y")
+        done = self.explored(source)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertTrue(self.limits(done)[0].startswith("cannot be launched from rows=65536"), done)
+        self.assertIn("limit: cannot be launched", done.out.splitlines()[1])
+
+    def test_the_tasks_own_size_cannot_be_launched(self):
+        source = rows(grid="dim3(1, rows)").replace("blockIdx.x", "blockIdx.y")
+        done = self.explored(source, inputs={"rows": 70000, "columns": 64}, caps={"rows": 5})
+        self.assertIn("illegal_launch", done.codes)
+        self.assertIn("the task's own size", done.json["reasons"][0]["message"])
+
+    def test_index_of_32_bits(self):
+        """Right at the task's own size, or not."""
+        source = rows(index="int")
+        for size, verdict in ((1000, "accepted"), (40000, "rejected")):
+            done = self.explored(source, inputs={"rows": size, "columns": 65536}, caps={"rows": 5, "columns": 512})
+            self.assertEqual(done.json["verdict"], verdict, done)
+            if verdict == "rejected":
+                self.assertIn("out_of_bounds", done.codes)
+                self.assertIn("line 9", done.json["reasons"][0]["message"])
+            else:
+                self.assertTrue(any(text.startswith("wrong at ") for text in self.limits(done)), done)
+
+    def test_host_code_may_refuse_sizes(self):
+        done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertTrue(any("at most 2000 columns" in text for text in self.limits(done)), done)
+
+    def test_host_code_that_crashes(self):
+        self.assertIn("host_crash", self.explored(rows(checks="if (x.size(0) % 7 == 0) __builtin_trap();")).codes)
+
+
+if __name__ == "__main__":
+    unittest.main()
