@@ -128,7 +128,8 @@ bool IsOrdered(const Warp& warp, uint32_t lane, GlobalStamp stamp, bool is_read)
   const uint32_t clock = GlobalClockOf(stamp);
   const bool strong = !is_read && HasFlag(stamp);
   if (BlockOf(stamp) != block) {
-    return OrderOf(*warp.block).Before(BlockOf(stamp), WarpOf(stamp), clock, block, strong);
+    return OrderOf(*warp.block).Between(BlockOf(stamp), WarpOf(stamp), clock, block, strong) !=
+           BlockOrder::Order::kNone;
   }
   const BlockClocks& clocks = warp.block->checker->clocks();
   if (is_read && SeveralWarps(stamp)) return clocks.of(warp.index).seen_elsewhere > clock;
@@ -142,7 +143,7 @@ bool IsOrdered(const Warp& warp, uint32_t lane, GlobalStamp stamp, bool is_read)
 bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const {
   if (stamp < own_floor()) return true;  // no access, a node, or an earlier launch
   if (BlockOf(stamp) != SeveralBlocks()) return IsOrdered(lane.warp, lane.lane, stamp, is_read);
-  return OrderOf(*lane.warp.block).HasAcquired(lane.block);
+  return OrderOf(*lane.warp.block).HasRead(lane.block);
 }
 
 /// True if an earlier lane of the same instruction left `write`.
@@ -170,6 +171,7 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
       other_wrote ? !lane.kind.store && HasFlag(other) : lane.kind.atomic && !lane.kind.plain;
   report.other_line = LineOfId(lane.warp, LineIdOf(other));
   report.other_block = BlockOf(other) != lane.block;
+  report.of_block_scope = report.other_block && lane.kind.strong() && lane.kind.is_of_block;
   if (BlockOf(other) == SeveralBlocks()) {
     report.other = "other blocks";
   } else if (report.other_block) {
@@ -186,6 +188,25 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
                     StoresSameValue(lane.warp, lane.op, lane.kind, lane.lane,
                                     launch.memory->Host(lane.address), lane.bytes);
   return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
+}
+
+/// Warns if a plain read follows what another block has published, and nothing acquires it.
+void GlobalChecker::WarnUnacquired(const Lane& lane, GlobalStamp write) const {
+  const BlockOrder::Order order =
+      OrderOf(*lane.warp.block)
+          .Between(BlockOf(write), WarpOf(write), GlobalClockOf(write), lane.block, HasFlag(write));
+  if (order != BlockOrder::Order::kRead) return;
+  const LaunchState& launch = *lane.warp.worker->launch;
+  const std::string where = launch.memory->Describe(lane.address);
+  const std::string other =
+      Text(BlockIndex(launch.request->grid, launch.cluster, NumberOf(BlockOf(write))));
+  Warn(lane.warp, lane.op, "missing_acquire",
+       fmt::format(
+           "Thread {} reads {}, which block {} wrote before it told so, but no fence follows "
+           "the read of that message, and it is no acquire. The value may be outdated: a "
+           "__threadfence() is missing there.",
+           lane.thread, where, other),
+       static_cast<int>(lane.lane), where);
 }
 
 namespace {
@@ -242,9 +263,12 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, Glob
   }
   if (lane.kind.store && SameInstruction(write, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
-  } else if (!Ordered(write, lane, false) && !(strong && HasFlag(write)) &&
-             !ReportRace(lane, write, true)) {
-    return false;
+  } else if (!Ordered(write, lane, false)) {
+    const bool both_atomic =
+        strong && HasFlag(write) && (!lane.kind.is_of_block || BlockOf(write) == lane.block);
+    if (!both_atomic && !ReportRace(lane, write, true)) return false;
+  } else if (lane.kind.reads() && !strong && write >= own_floor() && BlockOf(write) != lane.block) {
+    WarnUnacquired(lane, write);
   }
   if (lane.kind.store && !Ordered(read, lane, true) && !ReportRace(lane, read, false)) return false;
   if (lane.kind.store) {

@@ -1,7 +1,10 @@
 // Full checks of global memory. They detect reads of unwritten bytes, and data races within a block
 // and between blocks. They work like shared_race.h, but stamps also contain the block. A block that
 // publishes (a fence, then an atomic or volatile write) is ordered before a block that later
-// acquires (an atomic or volatile read), at any location. Launches run one after another.
+// reads (atomically or volatile), at any location. If no fence follows that read, and it is no
+// .acquire, the order is only a warning: CUDA's own samples rely on it. Accesses of block scope
+// (.cta) order nothing between blocks, and are atomic only within one. Launches run one after
+// another.
 //
 // Inputs are not watched: they have contents from the start, and no kernel may write to them.
 // SPDX-License-Identifier: Apache-2.0
@@ -79,6 +82,7 @@ class GlobalChecker : public WriteWatch {
                     uint64_t granule);
   bool SameInstruction(GlobalStamp write, const Lane& lane, uint64_t granule) const;
   bool ReportRace(const Lane& lane, GlobalStamp other, bool other_wrote) const;
+  void WarnUnacquired(const Lane& lane, GlobalStamp write) const;
 
   int granule_shift_;
   std::vector<WatchedRegion> regions_;

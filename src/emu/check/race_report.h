@@ -19,10 +19,11 @@ struct RaceReport {
   bool other_wrote = false;
   bool same_warp = false;  // __syncwarp would suffice
   bool other_block = false;
-  bool in_cluster = false;  // both blocks are of one cluster, and the memory is shared
-  bool harmless = false;    // it stores the value that memory already has
-  bool mixed = false;       // plain read and atomic update, as in compare-and-swap loops
-  uint64_t place = 0;       // as Suspicion::place
+  bool of_block_scope = false;  // the access is atomic within its block only
+  bool in_cluster = false;      // both blocks are of one cluster, and the memory is shared
+  bool harmless = false;        // it stores the value that memory already has
+  bool mixed = false;           // plain read and atomic update, as in compare-and-swap loops
+  uint64_t place = 0;           // as Suspicion::place
 };
 
 /// A read of unwritten memory is not reported at once, but when the block ends. If another thread

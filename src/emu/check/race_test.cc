@@ -185,6 +185,32 @@ TEST_P(RaceTest, LastBlockReductionNeedsAFence) {
               "global_race", "last_block");
 }
 
+TEST_P(RaceTest, WarnsIfNothingAcquires) {
+  const uint64_t x = emu.Buffer(Ascending(64 * 8));
+  const std::vector<int> zero(1);
+  const auto warned = [&](const LaunchOutcome& outcome) {
+    EXPECT_TRUE(outcome.completed) << Summary(outcome);
+    ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
+    EXPECT_EQ(outcome.findings[0].code, "missing_acquire");
+    EXPECT_EQ(outcome.findings[0].severity, records::Severity::kWarning);
+  };
+  warned(emu.Launch("last_block_sample", {8}, {64}, x, emu.Empty<int>(8), emu.Buffer(zero),
+                    emu.Buffer(zero)));
+  ExpectNoFindings(emu.Launch("pass_on_good", {2}, {64}, x, emu.Empty<int>(64), emu.Buffer(zero),
+                              emu.Buffer(std::vector<int>(64))));
+  warned(emu.Launch("pass_on_relaxed", {2}, {64}, x, emu.Empty<int>(64), emu.Buffer(zero),
+                    emu.Buffer(std::vector<int>(64))));
+}
+
+TEST_P(RaceTest, AtomicsOfBlockScopeRaceBetweenBlocks) {
+  const uint64_t x = emu.Buffer(Ascending(64 * 8));
+  ExpectNoFindings(emu.Launch("add_all_good", {8}, {64}, x, emu.Buffer(std::vector<int>(1))));
+  ExpectNoFindings(emu.Launch("add_all_bad", {1}, {64}, x, emu.Buffer(std::vector<int>(1))));
+  ExpectNoFindings(emu.Launch("add_own_good", {8}, {64}, x, emu.Buffer(std::vector<int>(8))));
+  ExpectFound(emu.Launch("add_all_bad", {8}, {64}, x, emu.Buffer(std::vector<int>(1))),
+              "global_race", "add_all");
+}
+
 TEST_P(RaceTest, GridBarriersOrderBlocks) {
   const uint64_t x = emu.Buffer(Ascending(64 * 5)), s = emu.Empty<int>(64 * 5),
                  y = emu.Empty<int>(64 * 5);

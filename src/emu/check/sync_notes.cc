@@ -23,6 +23,10 @@ void NoteExit(Warp& warp, uint32_t mask) { warp.block->checker->clocks().Exit(wa
 
 void NoteFence(Warp& warp, bool reaches_other_blocks) {
   warp.block->checker->clocks().Fence(warp.index, reaches_other_blocks);
+  const bool may_order = warp.worker->launch->in_order || warp.block->cluster->several();
+  if (reaches_other_blocks && may_order && warp.watching) {
+    OrderOf(*warp.block).Fence(SerialOf(*warp.block));
+  }
 }
 
 void NoteProxyFence(Warp& warp) { warp.block->checker->clocks().FenceProxy(warp.index); }
@@ -38,7 +42,7 @@ void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   const uint64_t block = order != nullptr ? SerialOf(*warp.block) : 0;
   if (kind.reads()) {
     clocks.Acquire(warp.index);
-    if (order != nullptr) order->Acquire(block);
+    if (order != nullptr) kind.acquires ? order->Acquire(block) : order->Read(block);
   }
   if (kind.store) {
     if (kind.releases) {

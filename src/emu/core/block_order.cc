@@ -25,25 +25,39 @@ void BlockOrder::Publish(uint64_t block, WarpClock& clock) {
   events.push_back({++now_, clock.device_fenced});
 }
 
-void BlockOrder::Acquire(uint64_t block) { blocks_[block].acquired = ++now_; }
+void BlockOrder::Read(uint64_t block) { blocks_[block].read = ++now_; }
 
-bool BlockOrder::HasAcquired(uint64_t block) const {
-  const auto found = blocks_.find(block);
-  return found != blocks_.end() && found->second.acquired != 0;
+void BlockOrder::Acquire(uint64_t block) {
+  Known& known = blocks_[block];
+  known.read = known.acquired = ++now_;
 }
 
-bool BlockOrder::Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block,
-                        bool strong) const {
+void BlockOrder::Fence(uint64_t block) {
+  const auto found = blocks_.find(block);
+  if (found != blocks_.end()) found->second.acquired = found->second.read;
+}
+
+bool BlockOrder::HasRead(uint64_t block) const {
+  const auto found = blocks_.find(block);
+  return found != blocks_.end() && found->second.read != 0;
+}
+
+BlockOrder::Order BlockOrder::Between(uint64_t before, uint32_t warp, uint32_t clock,
+                                      uint64_t block, bool strong) const {
   const auto writer = blocks_.find(before);
   const auto reader = blocks_.find(block);
-  if (writer == blocks_.end() || reader == blocks_.end()) return false;
+  if (writer == blocks_.end() || reader == blocks_.end()) return Order::kNone;
+  Order order = Order::kNone;
   // The latest events come first, because most accesses are ordered by them.
   const std::vector<Event>& events = writer->second.published;
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
-    if (event->time > reader->second.acquired) continue;
-    if (event->seen[warp] > clock || (strong && event->seen[warp] == clock)) return true;
+    if (event->time > reader->second.read) continue;
+    const bool seen = event->seen[warp] > clock || (strong && event->seen[warp] == clock);
+    if (!seen) continue;
+    if (event->time <= reader->second.acquired) return Order::kAcquired;
+    order = Order::kRead;
   }
-  return false;
+  return order;
 }
 
 }  // namespace cupel::emu

@@ -19,12 +19,22 @@ class BlockOrder {
  public:
   /// Records that a warp of block `block` made a strong write after its fences.
   void Publish(uint64_t block, WarpClock& clock);
-  /// Records a strong read by block `block`.
+  /// Records a strong read by block `block`, which does not acquire.
+  void Read(uint64_t block);
+  /// Records a read that acquires.
   void Acquire(uint64_t block);
-  bool HasAcquired(uint64_t block) const;
-  /// True if what warp `warp` of block `before` did at `clock` is ordered before the current state
-  /// of block `block`. `strong`: the access may itself be the write that published.
-  bool Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block, bool strong) const;
+  /// Records a fence of block `block`: its reads before it acquire.
+  void Fence(uint64_t block);
+  bool HasRead(uint64_t block) const;
+
+  enum class Order : uint8_t {
+    kNone,
+    kRead,      // the block has read what was published, but nothing acquires after the read
+    kAcquired,  // as the memory model requires it
+  };
+  /// How what warp `warp` of block `before` did at `clock` is ordered before the current state of
+  /// block `block`. `strong`: the access may itself be the write that published.
+  Order Between(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block, bool strong) const;
 
  private:
   struct Event {
@@ -32,7 +42,7 @@ class BlockOrder {
     std::array<uint32_t, kLanes> seen{};
   };
   struct Known {
-    uint64_t acquired = 0;
+    uint64_t read = 0, acquired = 0;  // times
     std::vector<Event> published;
   };
   static constexpr size_t kMostEvents = 4096;  // per block; more are merged in pairs

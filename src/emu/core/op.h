@@ -53,6 +53,7 @@ struct AccessShape {
   bool is_volatile = false;
   bool is_atomic = false;     // .relaxed, .acquire, .release, or an atomic operation
   bool releases = false;      // .release, .acq_rel
+  bool acquires = false;      // .acquire, .acq_rel
   bool non_coherent = false;  // .nc
   bool is_of_block = false;   // .cta: synchronises with no other block
 
@@ -61,7 +62,7 @@ struct AccessShape {
     return element_bytes | elements << 4 | uint32_t{is_signed} << 8 | uint32_t{store} << 9 |
            uint32_t{is_constant} << 10 | static_cast<uint32_t>(space) << 12 |
            uint32_t{is_volatile} << 16 | uint32_t{is_atomic} << 17 | uint32_t{releases} << 18 |
-           uint32_t{non_coherent} << 19 | uint32_t{is_of_block} << 20;
+           uint32_t{non_coherent} << 19 | uint32_t{is_of_block} << 20 | uint32_t{acquires} << 21;
   }
   static AccessShape Unpack(uint32_t aux) {
     AccessShape shape;
@@ -76,6 +77,7 @@ struct AccessShape {
     shape.releases = ((aux >> 18) & 1u) != 0;
     shape.non_coherent = ((aux >> 19) & 1u) != 0;
     shape.is_of_block = ((aux >> 20) & 1u) != 0;
+    shape.acquires = ((aux >> 21) & 1u) != 0;
     return shape;
   }
 };
@@ -88,6 +90,7 @@ struct AccessKind {
   bool atomic = false;  // strong; a store that is not plain also reads the old value
   bool is_volatile = false;
   bool releases = false;
+  bool acquires = false;
   bool is_of_block = false;
   bool non_coherent = false;
   bool plain = false;    // Op::aux is an AccessShape, and the operation a load or store
@@ -103,6 +106,7 @@ inline AccessKind KindOf(const AccessShape& shape) {
   kind.atomic = shape.is_atomic;
   kind.is_volatile = shape.is_volatile;
   kind.releases = shape.releases;
+  kind.acquires = shape.acquires;
   kind.is_of_block = shape.is_of_block;
   kind.non_coherent = shape.non_coherent;
   kind.plain = true;

@@ -212,6 +212,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
   shape.is_atomic = instr.Has(Modifier::kRelaxed) || instr.Has(Modifier::kAcquire) ||
                     instr.Has(Modifier::kRelease);
   shape.releases = instr.Has(Modifier::kRelease);
+  shape.acquires = instr.Has(Modifier::kAcquire);
   shape.is_of_block = instr.Has(Modifier::kCta);
   shape.non_coherent = instr.Has(Modifier::kNc);
   if (shape.bytes() > 32 || shape.element_bytes == 0) return Fail(instr.Mnemonic());
@@ -271,6 +272,7 @@ bool Decoder::EmitWideAtomic(const Instr& instr) {
   if (!SpaceOf(instr, instr.operands[1], &shape.space)) return false;
   shape.is_atomic = true;
   shape.releases = instr.Has(Modifier::kRelease) || instr.Has(Modifier::kAcqRel);
+  shape.acquires = instr.Has(Modifier::kAcquire) || instr.Has(Modifier::kAcqRel);
   shape.is_of_block = instr.Has(Modifier::kCta);
   int64_t displacement = 0;
   const int base = AddressSlot(instr.operands[1], shape.space, &displacement);
@@ -343,6 +345,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.space = space;
   shape.is_atomic = true;
   shape.releases = instr.Has(Modifier::kRelease) || instr.Has(Modifier::kAcqRel);
+  shape.acquires = instr.Has(Modifier::kAcquire) || instr.Has(Modifier::kAcqRel);
   shape.is_of_block = instr.Has(Modifier::kCta);
   op.aux = shape.Pack();
   (IsShared(space) ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;

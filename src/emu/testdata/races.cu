@@ -198,8 +198,9 @@ __device__ void scratch(const int* x, int* s, int* y) {
 extern "C" __global__ void scratch_good(const int* x, int* s, int* y) { scratch<false>(x, s, y); }
 extern "C" __global__ void scratch_bad(const int* x, int* s, int* y) { scratch<true>(x, s, y); }
 
-// The last block to come adds up what all blocks wrote.
-template <bool Bug>
+// The last block to come adds up what all blocks wrote. CUDA's sample threadFenceReduction has no fence
+// after the ticket.
+template <bool Bug, bool Acquires = true>
 __device__ void last_block(const int* x, int* partial, unsigned* counter, int* y) {
   __shared__ bool last;
   if (threadIdx.x == 0) {
@@ -211,6 +212,7 @@ __device__ void last_block(const int* x, int* partial, unsigned* counter, int* y
   }
   __syncthreads();
   if (!last) return;
+  if (Acquires) __threadfence();
   if (threadIdx.x < gridDim.x) {
     atomicAdd(y, partial[threadIdx.x]);  // BUG last_block
   }
@@ -220,6 +222,55 @@ extern "C" __global__ void last_block_good(const int* x, int* partial, unsigned*
 }
 extern "C" __global__ void last_block_bad(const int* x, int* partial, unsigned* counter, int* y) {
   last_block<true>(x, partial, counter, y);
+}
+extern "C" __global__ void last_block_sample(const int* x, int* partial, unsigned* counter, int* y) {
+  last_block<false, false>(x, partial, counter, y);
+}
+
+// Each block adds to the same number.
+template <bool Bug>
+__device__ void add_all(const int* x, int* y) {
+  const int v = x[blockIdx.x * blockDim.x + threadIdx.x];
+  if (Bug) {
+    atomicAdd_block(y, v);  // BUG add_all
+  } else {
+    atomicAdd(y, v);
+  }
+}
+extern "C" __global__ void add_all_good(const int* x, int* y) { add_all<false>(x, y); }
+extern "C" __global__ void add_all_bad(const int* x, int* y) { add_all<true>(x, y); }
+// Each block has a number of its own.
+extern "C" __global__ void add_own_good(const int* x, int* y) {
+  atomicAdd_block(y + blockIdx.x, x[blockIdx.x * blockDim.x + threadIdx.x]);
+}
+
+// A flag says that the data are there. With Acquires, the load of the flag acquires.
+template <bool Acquires>
+__device__ void pass_on(const int* x, int* data, int* flag, int* y) {
+  if (blockIdx.x == 0) {
+    data[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) asm volatile("st.release.gpu.s32 [%0], 1;" ::"l"(flag) : "memory");
+    return;
+  }
+  if (threadIdx.x == 0) {
+    int ready = 0;
+    while (ready == 0) {
+      if (Acquires) {
+        asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+      } else {
+        asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+      }
+    }
+  }
+  __syncthreads();
+  y[threadIdx.x] = data[threadIdx.x];
+}
+extern "C" __global__ void pass_on_good(const int* x, int* data, int* flag, int* y) {
+  pass_on<true>(x, data, flag, y);
+}
+extern "C" __global__ void pass_on_relaxed(const int* x, int* data, int* flag, int* y) {
+  pass_on<false>(x, data, flag, y);
 }
 
 template <bool Bug>
