@@ -984,6 +984,41 @@ TEST_F(OracleTest, BothNeighboursOfATieAreRightIfRoundingDecides) {
   }
 }
 
+TEST_F(OracleTest, AnyOfEqualElementsMayBeNamed) {
+  TorchOracle& oracle = Shared();
+  constexpr char kChoiceTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [(torch.randn(8, 32) * 2).round()]
+)";
+  for (const char* code : {"torch.argmax(x, dim=-1)", "x.argmax(1).int()", "x.max(dim=1)[1]",
+                           "torch.max(x, 1).indices", "(-x).min(dim=-1).indices",
+                           "torch.argmin(-x, -1)", "(x / 3).argmax(-1)"}) {
+    const CaseOutcome outcome =
+        One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kChoiceTail));
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    const auto& made = std::get<Case>(outcome);
+    const task::Output& y = made.outputs.at(0);
+    const task::Tensor& x = *made.args[0].AsTensor();
+    for (int64_t row = 0; row < 8; ++row) {
+      double largest = -1e9;
+      std::set<double> best, right = {task::ElementAsDouble(y.truth, row)};
+      for (int64_t i = 0; i < 32; ++i) {
+        largest = std::max(largest, task::ElementAsDouble(x, 32 * row + i));
+      }
+      for (int64_t i = 0; i < 32; ++i) {
+        if (task::ElementAsDouble(x, 32 * row + i) == largest) best.insert(static_cast<double>(i));
+      }
+      for (const task::Tensor& neighbour : y.neighbours) {
+        right.insert(task::ElementAsDouble(neighbour, row));
+      }
+      EXPECT_EQ(right, best) << code << " row " << row;
+    }
+  }
+}
+
 TEST_F(OracleTest, ExactTiesHaveOneRightResult) {
   TorchOracle& oracle = Shared();
   for (const char* code :

@@ -22,8 +22,9 @@ struct Output {
   std::vector<int64_t> shape;  // the contract
   Tensor reference;            // as PyTorch computes it, contract dtype, contiguous
   Tensor truth;                // float64 (or the contract dtype for integers), contiguous
-  /// Integer outputs only: the truth if what the reference rounds within rounding of a tie is below
-  /// the tie, or above it. An element that equals that of the truth or one of these is right.
+  /// Integer outputs only: other right results. The truth if what the reference rounds within
+  /// rounding of a tie is below the tie, or above it; and if it named others of equal elements. An
+  /// element that equals that of the truth or one of these is right.
   std::vector<Tensor> neighbours;
   double error_scale = 0;  // E of the tolerance rule, absolute; 0 for integer outputs (exact)
   /// The reference rounds to float8, and the truth leaves that out: so may exact values.

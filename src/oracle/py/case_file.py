@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
+import equal_choices
 import float8
 import float64_place
+from distribution_checks import Inapplicable
 from draw_base import Draw
 from loaded_task import Task
 from oracle_types import Json
@@ -199,7 +201,9 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
     conditions = scales[len(reference):]
     around = [[]] * len(reference)
     if any(r is not None and not r.is_floating_point() for r in reference):
-        around = list(zip(*(draw.neighbours() or ()))) or around
+        around = list(zip(*draw.neighbours())) or around
+        if draw.trace.equals > equal_choices.MOST and request.get("distribution", "usual") != "usual":
+            raise Inapplicable("more than %d elements are equally large, and any may be named" % equal_choices.MOST)
     outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a) for i, (n, r, t, s, c, a) in
                enumerate(zip(draw.names, reference, truth, scales, conditions, around))]
     description = {"version": 1, "task": task.name, "direction": task.direction,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 import dtype_trace
+import equal_choices
 import float64_place
 import memory_limit
 import rounding_ties
@@ -55,26 +56,41 @@ class Draw:
         with place.work():
             return self.truth_at(place, noise)
 
-    def neighbours(self) -> tuple[Outputs, Outputs] | None:
+    def neighbours(self) -> list[Outputs]:
         """The truth if all numbers that the reference rounds to integers, and that lie within rounding of a
-        tie, were below it, and if all were above it. None if there is no such number."""
-        if not any(call.rounding is not None for call in self.trace.calls):
-            return None
+        tie, were below it, and if all were above it. And the truth if it named others of equal elements
+        (equal_choices.py), at most MOST of them."""
+        calls = self.trace.calls
         try:
-            self.trace.observes = True
-            self.truth(rounding_ties.Scatter())
-            self.trace.observes, self.trace.near_ties, self.trace.direction = False, False, -1
-            below = self.truth()
-            if not self.trace.near_ties:
-                return None
-            self.trace.direction = 1
-            return below, self.truth()
+            return ((self.around_ties() if any(call.rounding is not None for call in calls) else []) +
+                    (self.other_choices() if any(call.choice is not None for call in calls) else []))
         except Exception as error:
             if memory_limit.is_exceeded(error):
                 raise
-            return None  # the reference does not work with such numbers, as if they were indices
+            return []  # the reference does not work with such numbers, as if they were indices
         finally:
-            self.trace.observes, self.trace.direction = False, 0
+            self.trace.observes, self.trace.direction, self.trace.named = False, 0, None
+
+    def around_ties(self) -> list[Outputs]:
+        self.trace.observes = True
+        self.truth(rounding_ties.Scatter())
+        self.trace.observes, self.trace.near_ties, self.trace.direction = False, False, -1
+        below = self.truth()
+        if not self.trace.near_ties:
+            return []
+        self.trace.direction = 1
+        above = self.truth()
+        self.trace.direction = 0
+        return [below, above]
+
+    def other_choices(self) -> list[Outputs]:
+        found = []
+        while len(found) < equal_choices.MOST:
+            self.trace.named, self.trace.equals = len(found), 0
+            found.append(self.truth())
+            if self.trace.equals <= len(found):
+                break
+        return found
 
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         raise NotImplementedError

@@ -49,11 +49,7 @@ class Rounding:
         if bool((is_whole(own) & is_whole(exact)).all()):
             return None  # nothing is rounded
         finite = torch.isfinite(exact)
-        size = exact.abs().masked_fill(~finite, 0)
-        scale = size.clamp(min=max(float(size.square().mean().sqrt()), torch.finfo(torch.float64).tiny))
-        error = usual_error((own - exact).abs() / scale)
-        factor = FACTOR if roundoff(self.operand.dtype) <= roundoff(torch.float32) else SHORT_FACTOR
-        margin = (factor * error * scale).clamp(max=MOST)
+        margin = margin_of(own, exact, self.operand.dtype).clamp(max=MOST)
         tie = (exact - self.ties).round() + self.ties
         near = finite & ((exact - tie).abs() <= margin) & (margin > 0)
         near &= exact != self.moved  # what a clamp gives is no tie, although other numbers have an error
@@ -74,6 +70,17 @@ class Scatter:
 
 def is_whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor == tensor.round()
+
+
+def margin_of(own: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """By how much correct kernels may differ from the float64 numbers `exact`, of which PyTorch's own run has
+    `own`, of that type. Zeros if these are exact."""
+    finite = torch.isfinite(exact)
+    size = exact.abs().masked_fill(~finite, 0)
+    scale = size.clamp(min=max(float(size.square().mean().sqrt()), torch.finfo(torch.float64).tiny))
+    error = usual_error((own - exact).abs() / scale)
+    is_wide = not dtype.is_floating_point or roundoff(dtype) <= roundoff(torch.float32)
+    return (FACTOR if is_wide else SHORT_FACTOR) * error * scale
 
 
 def usual_error(errors: torch.Tensor) -> float:
