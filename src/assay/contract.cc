@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "plan/changed_arguments.h"
 
 namespace cupel::assay {
 namespace {
@@ -71,19 +74,36 @@ std::string RecordingKey(const std::vector<task::Value>& args) {
   return key;
 }
 
+void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted) {
+  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  for (size_t i = wanted.ReturnedOutputs(); i < wanted.outputs.size(); ++i) {
+    const int argument = wanted.outputs[i].argument;
+    const task::Tensor& tensor = *leaves[static_cast<size_t>(argument)];
+    plan::View view;
+    view.address.offset = tensor.offset * SizeOf(tensor.dtype);
+    view.dtype = tensor.dtype;
+    view.shape = tensor.shape;
+    view.strides = tensor.strides;
+    plan::ReturnArgument(plan, argument, tensor.storage.size(), std::move(view));
+  }
+}
+
 std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
                                                    const task::Case& wanted) {
-  if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
+  const size_t wanted_count = wanted.ReturnedOutputs();
+  // The changed arguments are the last outputs of the plan, too.
+  const size_t changed = wanted.outputs.size() - wanted_count;
+  const size_t count = plan.outputs.size() - std::min(changed, plan.outputs.size());
+  if (plan.returns_tuple != wanted.returns_tuple || count != wanted_count) {
     std::vector<std::string> names;
-    names.reserve(wanted.outputs.size());
-    for (const task::Output& output : wanted.outputs) names.push_back(output.name);
-    return WrongReturn(fmt::format("returns {}, but the task requires {} ({})",
-                                   CountOf(plan.returns_tuple, plan.outputs.size()),
-                                   CountOf(wanted.returns_tuple, wanted.outputs.size()),
-                                   fmt::join(names, ", ")));
+    names.reserve(wanted_count);
+    for (size_t i = 0; i < wanted_count; ++i) names.push_back(wanted.outputs[i].name);
+    return WrongReturn(
+        fmt::format("returns {}, but the task requires {} ({})", CountOf(plan.returns_tuple, count),
+                    CountOf(wanted.returns_tuple, wanted_count), fmt::join(names, ", ")));
   }
   bool from_arguments = true;
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const plan::View& view = plan.outputs[i];
     const task::Output& output = wanted.outputs[i];
     if (output.is_none) continue;

@@ -17,6 +17,9 @@ namespace cupel::assay {
 /// scalars, and the bytes of one-element tensors. A plan must be recorded again if the key changes.
 std::string RecordingKey(const std::vector<task::Value>& args);
 
+/// Makes the arguments that the task's function changes outputs of the plan, as the case has them.
+void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted);
+
 /// What is wrong with a plan's results: their number, types and shapes, or a plan that computes
 /// nothing. This check also bounds the size of the outputs that an engine must return.
 std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,

@@ -57,6 +57,34 @@ TEST(ContractProblem, RejectsWorkspaceReturnedWithoutDeviceWork) {
   EXPECT_EQ(problem->code, "wrong_return");
 }
 
+TEST(ReturnChangedArguments, MakesThemOutputsThatKernelsMayWrite) {
+  const std::vector<float> data(12, 1.0f);
+  task::Case wanted;
+  wanted.args = {FloatArgument(data, {12}), FloatArgument(data, {3, 2})};
+  std::get<task::Tensor>(wanted.args[1].data).offset = 4;
+  task::Output& returned = wanted.outputs.emplace_back();
+  returned.shape = {6};
+  returned.reference = *FloatArgument(data, {6}).AsTensor();
+  task::Output& changed = wanted.outputs.emplace_back();
+  changed.argument = 1;
+  changed.shape = {3, 2};
+  EXPECT_EQ(wanted.ReturnedOutputs(), 1u);
+  plan::Plan plan;
+  plan.buffers = {{plan::BufferKind::kTemporary, 24, -1, "", 0},
+                  {plan::BufferKind::kArgument, 48, 1, "", 0},
+                  {plan::BufferKind::kArgument, 48, 0, "", 0}};
+  plan.outputs = {{{0, 0}, DType::kF32, {6}, {1}}};
+  plan.nodes.push_back({plan::Fill{}, {}});
+  ReturnChangedArguments(plan, wanted);
+  ASSERT_EQ(plan.outputs.size(), 2u);
+  EXPECT_EQ(plan.outputs[1], (plan::View{{1, 16}, DType::kF32, {3, 2}, {2, 1}}));
+  EXPECT_FALSE(plan::IsReadOnly(plan.buffers[1]));
+  EXPECT_TRUE(plan::IsReadOnly(plan.buffers[2]));
+  EXPECT_FALSE(ContractProblem(plan, wanted));
+  plan.outputs.erase(plan.outputs.begin());  // as if the candidate returned nothing
+  EXPECT_TRUE(ContractProblem(plan, wanted));
+}
+
 TEST(ContractProblem, RejectsNonContiguousViewOfInput) {
   const std::vector<float> matrix(6, 1.0f);
   task::Case wanted;

@@ -187,6 +187,7 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
     auto& recording = std::get<record::Recording>(outcome);
     TRY(context_.loaded->Use(recording.images));
     plan_ = std::move(recording.plan);
+    ReturnChangedArguments(*plan_, wanted);
     context_.NoteWork(*plan_);
     key_ = key;
   }

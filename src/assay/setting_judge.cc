@@ -355,6 +355,8 @@ class SettingRun {
       result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
+    ReturnChangedArguments(*plan_, wanted);
+    if (first_) ReturnChangedArguments(*first_, wanted);
     key_ = std::move(key);
     context_.NoteWork(*plan_);
     if (!result_.plan) {

@@ -113,7 +113,7 @@ Status FindChangedArguments(const Device& device, const PlanMemory& memory, cons
                             std::vector<Finding>* findings) {
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
-    if (buffer.kind != plan::BufferKind::kArgument || buffer.bytes == 0) continue;
+    if (!plan::IsReadOnly(buffer) || buffer.bytes == 0) continue;
     const std::span<const std::byte> before = arguments[static_cast<size_t>(buffer.argument)];
     TRY_ASSIGN(const auto at, FirstDifference(device, memory.places()[i].address, before));
     if (!at) continue;

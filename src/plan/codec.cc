@@ -305,6 +305,9 @@ Result<Buffer> ReadBuffer(const Json& json, std::string_view what) {
       return Bad<Buffer>(what, "\"argument\" out of range");
     }
     buffer.argument = static_cast<int>(argument);
+    if (json.contains("changes")) {
+      TRY_ASSIGN(buffer.changes, JsonBool(json, "changes", what));
+    }
   }
   if (buffer.kind == BufferKind::kSymbol) {
     TRY_ASSIGN(buffer.symbol, JsonString(json, "symbol", what));
@@ -356,6 +359,7 @@ Json ToJson(const Plan& plan) {
   for (const Buffer& buffer : plan.buffers) {
     Json item{{"kind", kBufferKinds[static_cast<int>(buffer.kind)]}, {"bytes", buffer.bytes}};
     if (buffer.kind == BufferKind::kArgument) item["argument"] = buffer.argument;
+    if (buffer.changes) item["changes"] = true;
     if (buffer.kind == BufferKind::kSymbol) item["symbol"] = buffer.symbol;
     if (buffer.image != 0) item["image"] = buffer.image;
     buffers.push_back(std::move(item));

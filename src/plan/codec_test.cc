@@ -81,6 +81,7 @@ Plan Sample() {
                   {BufferKind::kTemporary, 1024, -1, ""},
                   {BufferKind::kWorkspace, 64, -1, ""},
                   {BufferKind::kSymbol, 128, -1, "_ZL6lookup", 3}};
+  plan.buffers[0].changes = true;
   Launch launch;
   launch.kernel = "_Z3addPKfPfi";
   launch.image = 2;

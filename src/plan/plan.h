@@ -29,11 +29,17 @@ enum class BufferKind {
 struct Buffer {
   BufferKind kind = BufferKind::kTemporary;
   uint64_t bytes = 0;
-  int argument = -1;   // kArgument
-  std::string symbol;  // kSymbol: mangled name
-  int image = 0;       // kSymbol: the image whose variable it is
+  int argument = -1;     // kArgument
+  std::string symbol;    // kSymbol: mangled name
+  int image = 0;         // kSymbol: the image whose variable it is
+  bool changes = false;  // kArgument: the task's function changes it, so kernels may write to it
   bool operator==(const Buffer&) const = default;
 };
+
+/// True if kernels must not write to the buffer.
+inline bool IsReadOnly(const Buffer& buffer) {
+  return buffer.kind == BufferKind::kArgument && !buffer.changes;
+}
 
 /// A readable name: "argument 1", "temporary 2", "workspace 3", "symbol kTable". `index` is the
 /// buffer's index in its plan.

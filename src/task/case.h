@@ -16,7 +16,10 @@ namespace cupel::task {
 
 /// The expected result at one position.
 struct Output {
-  bool is_none = false;        // the task ignores this position (an unneeded gradient)
+  bool is_none = false;  // the task ignores this position (an unneeded gradient)
+  /// The result is what the call leaves in this tensor of the arguments (index among TensorLeaves),
+  /// which the reference changes; -1: the function returns it. Such results come last.
+  int argument = -1;
   std::string name;            // for messages: "output", or the input whose gradient this is
   DType dtype = DType::kF32;   // the contract
   std::vector<int64_t> shape;  // the contract
@@ -42,6 +45,8 @@ struct Case {
   /// True when the function must return a tuple/list/vector, false for a lone tensor.
   bool returns_tuple = false;
   std::vector<Output> outputs;
+  /// Of `outputs`, those that the function returns.
+  size_t ReturnedOutputs() const;
   /// SHA-256 of the SHA-256 digests of the case file's 16 MiB chunks (docs/formats/case.md).
   std::string content_hash;
   os::MappedFile mapping;

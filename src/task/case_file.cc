@@ -115,6 +115,13 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   const std::optional<DType> known = DTypeFromName(dtype);
   if (!known) return NotACase(what, "unknown dtype");
   output.dtype = *known;
+  if (entry.contains("argument")) {
+    TRY_ASSIGN(const int64_t argument, JsonInt(entry, "argument", what));
+    if (argument < 0 || argument >= static_cast<int64_t>(kMaxArguments)) {
+      return NotACase(what, "an output's argument is out of range");
+    }
+    output.argument = static_cast<int>(argument);
+  }
   TRY_ASSIGN(output.shape, JsonIntList(entry, "shape", what));
   TRY_ASSIGN(output.reference, FindTensor(file, entry, "reference", what));
   TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
@@ -142,7 +149,34 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   return output;
 }
 
+/// Outputs that are arguments come last, each with the dtype and shape of its own argument.
+Status CheckChanged(const Case& read, std::string_view what) {
+  const std::vector<const Tensor*> leaves = TensorLeaves(read.args);
+  int last = -1;
+  for (size_t i = 0; i < read.outputs.size(); ++i) {
+    const Output& output = read.outputs[i];
+    const bool is_argument = output.argument >= 0;
+    if (is_argument != (i >= read.ReturnedOutputs())) {
+      return NotACase(what, "outputs that are arguments are not the last ones");
+    }
+    if (!is_argument) continue;
+    const auto index = static_cast<size_t>(output.argument);
+    if (output.argument <= last || index >= leaves.size() || leaves[index]->dtype != output.dtype ||
+        leaves[index]->shape != output.shape) {
+      return NotACase(what, "an output does not fit the argument that it is");
+    }
+    last = output.argument;
+  }
+  return {};
+}
+
 }  // namespace
+
+size_t Case::ReturnedOutputs() const {
+  size_t count = outputs.size();
+  while (count > 0 && outputs[count - 1].argument >= 0) --count;
+  return count;
+}
 
 Result<CallShape> ReadCallShape(const Json& json, std::span<const std::byte> zeros,
                                 std::string_view what) {
@@ -206,6 +240,7 @@ Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
                ReadOutput(file, (*outputs)[i], fmt::format("{}: outputs[{}]", what, i)));
     result.outputs.push_back(std::move(output));
   }
+  TRY(CheckChanged(result, what));
   result.mapping = std::move(mapping);
   return result;
 }

@@ -357,7 +357,7 @@ class Execution {
   void CheckArguments(std::span<const std::span<const std::byte>> arguments, Run* run) {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const plan::Buffer& buffer = plan_.buffers[i];
-      if (buffer.kind != plan::BufferKind::kArgument || buffer.bytes == 0) continue;
+      if (!plan::IsReadOnly(buffer) || buffer.bytes == 0) continue;
       const std::span<const std::byte> before = arguments[static_cast<size_t>(buffer.argument)];
       const std::byte* after = memory_.Host(buffers_[i].address);
       if (std::memcmp(after, before.data(), before.size()) == 0) continue;
@@ -375,7 +375,7 @@ class Execution {
 
   bool IsSampled(int buffer) const {
     return sampled_buffers_.contains(buffer) && buffer >= 0 &&
-           plan_.buffers[static_cast<size_t>(buffer)].kind != plan::BufferKind::kArgument;
+           !plan::IsReadOnly(plan_.buffers[static_cast<size_t>(buffer)]);
   }
 
   void Extract(Run* run) {

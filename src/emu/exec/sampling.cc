@@ -52,7 +52,7 @@ Buffers MayWrite(const Plan& plan, const plan::Launch& launch) {
   Buffers buffers = BuffersOf(launch);
   std::erase_if(buffers, [&](int i) {
     return i < 0 || static_cast<size_t>(i) >= plan.buffers.size() ||
-           plan.buffers[static_cast<size_t>(i)].kind == plan::BufferKind::kArgument;
+           plan::IsReadOnly(plan.buffers[static_cast<size_t>(i)]);
   });
   return buffers;
 }

@@ -112,7 +112,7 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
   bool read_only = false;
   if (buffer.kind == plan::BufferKind::kArgument) {
     TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
-    read_only = true;
+    read_only = plan::IsReadOnly(buffer);
   } else if (buffer.kind == plan::BufferKind::kSymbol) {
     variable = FindVariable(modules, buffer);
     if (variable != nullptr) {
@@ -124,8 +124,10 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
   TRY_ASSIGN(const uint64_t address,
              memory->Allocate(bytes, static_cast<int>(index), read_only, name));
   std::byte* host = memory->Host(address);
-  if (!contents.empty() && !memory->is_on_demand())
+  if (!contents.empty() && !memory->is_on_demand()) {
     std::memcpy(host, contents.data(), contents.size());
+    if (!read_only) memory->MarkWritten(address, bytes);
+  }
   if (buffer.kind == plan::BufferKind::kSymbol) {
     // If the module has no such variable, no kernel can refer to the symbol by name, but its
     // memory still starts as zeros.

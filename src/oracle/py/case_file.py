@@ -206,6 +206,8 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
             raise Inapplicable("more than %d elements are equally large, and any may be named" % equal_choices.MOST)
     outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a) for i, (n, r, t, s, c, a) in
                enumerate(zip(draw.names, reference, truth, scales, conditions, around))]
+    for output, position in zip(outputs[len(outputs) - len(draw.changed):], draw.changed):
+        output["argument"] = position
     description = {"version": 1, "task": task.name, "direction": task.direction,
                    "seed": str(request["seed"]), "torch": torch.__version__,
                    "returns_tuple": draw.is_tuple, "args": args, "outputs": outputs}

@@ -37,6 +37,7 @@ class Draw:
     args: tuple[Any, ...] = ()  # the candidate's arguments
     names: Sequence[str] = ()  # of the outputs
     outputs: Outputs = ()  # if they are already known after the draw
+    changed: Sequence[int] = ()  # the last outputs: positions of arguments' tensors that the function changes
     is_tuple = False
     keeps_whole_numbers = False  # whether changes of the inputs leave out all whole numbers
 

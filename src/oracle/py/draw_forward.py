@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,17 @@ from float64_truth import in_float64
 from oracle_types import Json
 from task_code import no_random_numbers, output_list
 from task_error import TaskError
-from tensor_values import Change, Noise, Outputs, cloned, detached, tree_map
+from tensor_values import Change, Noise, Outputs, cloned, detached, leaves, tree_map
+
+
+def tensors_at(args: Any, positions: Sequence[int]) -> list[torch.Tensor]:
+    tensors = [v for v in leaves(args) if isinstance(v, torch.Tensor)]
+    return [tensors[p] for p in positions]
+
+
+def versions(args: Any) -> list[int]:
+    """PyTorch counts the operations that change a tensor in place, whatever its contents."""
+    return [v._version for v in leaves(args) if isinstance(v, torch.Tensor)]
 
 
 class ForwardDraw(Draw):
@@ -33,12 +44,15 @@ class ForwardDraw(Draw):
                     raise TaskError("Model.forward passes keyword-only arguments to fn")
             args = tuple(tree_map(task.spread, tree_map(detached, a)) for a in args)
             if not answer:
-                calls.append((args, None))
+                calls.append((args, None, []))
                 raise Captured()
             copies = tree_map(cloned, args)
+            before = versions(copies)
             with no_random_numbers(), self.trace.record(copies):
                 result = self.function(*copies)
-            calls.append((args, result))
+            self.changed = [i for i, (a, b) in enumerate(zip(before, versions(copies))) if a != b]
+            after = tensors_at(copies, self.changed)
+            calls.append((args, result, after))
             return result
 
         with torch.no_grad():
@@ -47,12 +61,17 @@ class ForwardDraw(Draw):
                 model(*arguments, fn=record)
         if len(calls) != 1:
             raise TaskError("Model.forward calls fn %d times; a case is one call" % len(calls))
-        self.args, result = calls[0]
+        self.args, result, after = calls[0]
         if not answer:
             return
         self.outputs, self.is_tuple = output_list(result)
         self.names = ["output %d" % i if self.is_tuple else "output"
                       for i in range(len(self.outputs))]
+        names = list(inspect.signature(self.function).parameters)
+        owners = [i for i, a in enumerate(self.args) for v in leaves(a) if isinstance(v, torch.Tensor)]
+        self.names += ["%s after the call" % (names[owners[p]] if owners[p] < len(names) else "argument %d" % p)
+                       for p in self.changed]
+        self.outputs = list(self.outputs) + after
 
     def reference(self) -> Outputs:
         return self.outputs
@@ -60,4 +79,5 @@ class ForwardDraw(Draw):
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         args = self.doubles(self.args, noise, place)
         with torch.no_grad(), place.reference(), in_float64(), self.trace.repeat():
-            return output_list(self.function(*args))[0]
+            result = output_list(self.function(*args))[0]
+            return list(result) + tensors_at(args, self.changed)
