@@ -27,6 +27,8 @@ std::string Noun(Distribution distribution) {
       return "inputs with an infinity";
     case Distribution::kHugeOffset:
       return "inputs whose mean is 1000 times their deviation";
+    case Distribution::kLarge:
+      return "large numbers (one tensor times 2^17)";
     case Distribution::kStrided:
       return "non-contiguous tensors";
     case Distribution::kShifted:

@@ -140,11 +140,16 @@ std::string Reasons(const records::Verdict& v, const TextOptions& options) {
   return out;
 }
 
-/// What fails at sizes that the task does not list: users must see it before anything else.
-std::string SizeLimits(const records::Verdict& v, const TextOptions& options) {
+constexpr std::string_view kLimit = "limit: ";
+
+/// What fails beyond what the task requires: users must see it before anything else.
+std::string Limits(const records::Verdict& v, const TextOptions& options) {
   std::string out;
   for (const records::SizeLimit& limit : v.exploration.limits) {
     out += Wrap(Safe(limit.message), options.width, "  limit: ", "    ");
+  }
+  for (const std::string& note : v.notes) {
+    if (note.starts_with(kLimit)) out += Wrap(Safe(note), options.width, "  ", "    ");
   }
   return out;
 }
@@ -275,7 +280,7 @@ std::string ErrorShare(const records::Comparison& c) {
 std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
   std::string out = Headline(v, options);
   if (!v.declared.empty()) out += Wrap(Safe(v.declared), options.width, "  ", "  ");
-  out += SizeLimits(v, options);
+  out += Limits(v, options);
   out += Reasons(v, options);
   const bool accepted = v.decision == records::Decision::kAccepted;
   if (accepted)
@@ -283,8 +288,9 @@ std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
            Times(v, options);
   if (!accepted || options.details) out += Settings(v);
   out += Resources(v);
-  for (const std::string& note : v.notes)
-    out += Wrap(Safe(note), options.width, "  note: ", "    ");
+  for (const std::string& note : v.notes) {
+    if (!note.starts_with(kLimit)) out += Wrap(Safe(note), options.width, "  note: ", "    ");
+  }
   for (const std::string& what : v.not_checked) {
     out += Wrap("not checked: " + Safe(what), options.width, "  note: ", "    ");
   }

@@ -984,6 +984,49 @@ TEST_F(OracleTest, BothNeighboursOfATieAreRightIfRoundingDecides) {
   }
 }
 
+/// A backward task whose module ends with `end`.
+std::string Ending(const std::string& end) {
+  return R"(
+def forward_fn(x, w):
+    return x * w
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x * w
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return AutogradFunction.backward_fn(grad, x, w)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(6, 5))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w))" +
+         end + R"(
+def get_inputs():
+    return [torch.randn(6, 5)]
+)";
+}
+
+TEST_F(OracleTest, GradientsHaveTheStridesThatAutogradGivesThem) {
+  const auto strides = [&](const char* end) {
+    const Task task = MakeTask(Ending(end), "{}", "ending", "backward");
+    auto cases = Shared().Cases(task, Direction::kBackward,
+                                task.SettingsOf(Direction::kBackward).front(), 1, 1);
+    EXPECT_TRUE(cases) << cases.error().ToString();
+    EXPECT_EQ(FailureOf(cases->front()), "") << end;
+    return std::get<Case>(cases->front()).args.at(0).AsTensor()->strides;
+  };
+  EXPECT_THAT(strides(""), ElementsAre(5, 1));
+  EXPECT_THAT(strides(".sum()"), ElementsAre(0, 0));
+  EXPECT_THAT(strides(".sum(1)"), ElementsAre(1, 0));
+  EXPECT_THAT(strides(".t()"), ElementsAre(1, 6));
+  EXPECT_THAT(strides(".relu()"), ElementsAre(5, 1));
+}
+
 TEST_F(OracleTest, AnyOfEqualElementsMayBeNamed) {
   TorchOracle& oracle = Shared();
   constexpr char kChoiceTail[] = R"(

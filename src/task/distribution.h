@@ -32,6 +32,7 @@ enum class Distribution : uint8_t {
   kNan,         // a few elements of one tensor
   kInfinity,    // the same
   kHugeOffset,  // the task's own, plus 1000 standard deviations
+  kLarge,       // the task's own, one tensor times 2^17
   kStrided,     // the task's own numbers in a view that is not contiguous
   kShifted,     // contiguous, one element after an aligned address
 };

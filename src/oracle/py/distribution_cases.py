@@ -14,7 +14,7 @@ from carried_integers import Carried
 from case_file import write_case
 from distribution_checks import Inapplicable, check_applicable
 from distributions import LAYOUTS, TINY, WAYS, Spread
-from error_scale import PEAK_SHARE, float32_share, least_error, own_share, squares
+from error_scale import EQUAL_TERMS, MOST_OF_EQUAL_TERMS, PEAK_SHARE, float32_share, least_error, own_share, squares
 from loaded_task import Task
 from oracle_types import Json, Report
 from task_code import seed_from
@@ -29,14 +29,14 @@ STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result
 # Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
 # terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
 # sum 16384 equal numbers serially.
-ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
-             "heavy": 64, "constant": 256, "zeros": 256}
+ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16, "large": 16,
+             "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS}
 # Rounding of intermediate results that are larger than the result: exp(x) - 1 near zero. In units of float32's
 # roundoff, as a share of the result for the task's own numbers.
 INTERMEDIATE = 1 / 8
 MOST_INTERMEDIATE = 2.0 ** -14  # of the result: functions that only get smaller faster must not pass as zeros
 SAME = 2.0 ** -20  # relative difference of results that only a factor distinguishes
-LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
+LEAST_ROUNDING = MOST_OF_EQUAL_TERMS  # limit of errors above 4 units, since sums are computed in float32
 
 
 def rounding(kind: str, dtype: torch.dtype) -> float:

@@ -16,6 +16,7 @@ from carried_integers import Carried
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
 TINY = 2.0 ** -10  # factor
+LARGE, HEADROOM = 2.0 ** 17, 16  # factor of one tensor, and what must remain to the largest number of its type
 FAR = 20.0  # factor: far below zero, the exponential of nearly every number is 0 in float32
 STRUCTURE_SHARE = 64  # zeros are structure if at least one of so many elements is zero
 LABELS, PROBED = 8, 4096  # a tensor with at most LABELS different numbers contains labels
@@ -28,6 +29,12 @@ def offset(t: torch.Tensor, deviations: float) -> torch.Tensor:
 def below(t: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
     """Makes all numbers negative: a maximum that starts at zero is then wrong."""
     return t if is_constant(t) else -factor * offset(t, -OFFSET).abs()
+
+
+def large(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Beyond what kernels take for minus infinity in a mask or in a running maximum: -1e4, -5e4."""
+    highest = float(t.abs().max()) or 1.0
+    return t * min(LARGE, max(1.0, torch.finfo(dtype).max / HEADROOM / highest))
 
 
 def heavy(t: torch.Tensor) -> torch.Tensor:
@@ -81,6 +88,7 @@ VALUES = {
     "extremes": lambda t, _: extremes(t),
     "denormals": lambda t, dtype: t * (torch.finfo(dtype).tiny / 8),
     "huge_offset": lambda t, _: offset(t, HUGE_OFFSET),
+    "large": large,
     "below": lambda t, _: below(t),
     "far_below": lambda t, _: below(t, FAR),
 }
@@ -89,6 +97,7 @@ VALUES = {
 WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
 LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
+OF_ONE = (*PLANTED, "large")  # kinds that replace one tensor
 
 
 def is_constant(t: torch.Tensor) -> bool:
@@ -173,7 +182,7 @@ class Spread:
             if self.kind in LAYOUTS:
                 self.replaced += 1
                 return LAYOUTS[self.kind](value)
-            if self.kind in PLANTED and (self.replaced or value.numel() < 2):
+            if self.kind in OF_ONE and (self.replaced or value.numel() < 2):
                 return value  # only one tensor gets them: with more, the result shows nothing else
             own = value.double()  # old PyTorch lacks many operations in half precision
             integers = self.carried.whole_numbers(position, own)

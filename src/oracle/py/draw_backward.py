@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 import torch
 
 import cuda_on_cpu
-import float8
+from delivered import Layout, gradient_of
 from draw_base import Captured, Draw, FolderTask
 from float64_place import Cpu
 from float64_truth import in_float64
@@ -66,6 +66,9 @@ def recorder(calls: list[tuple[Any, ...]], result: Sentinel | tuple[Sentinel, ..
 class BackwardTask(FolderTask, Protocol):
     autograd: type[torch.autograd.Function]
 
+    def gradient_layouts(self, init: Json, inputs: Json) -> list[Layout | None]:
+        """Of the function's results, as delivered.py."""
+
 
 class BackwardDraw(Draw):
     """robust-kbench backward: the arguments that AutogradFunction.backward passes to backward_fn."""
@@ -77,8 +80,10 @@ class BackwardDraw(Draw):
         context = Context(len(self.inputs))
         output = self.run_forward(task.autograd, context)
         outputs, self.many = output_list(output)
-        self.grads = [None if o is None or not o.is_floating_point()
-                      else task.spread(float8.like(o, torch.randn(o.shape))) for o in outputs]
+        layouts = task.gradient_layouts(init, inputs)
+        layouts += [None] * (len(outputs) - len(layouts))
+        self.grads = [None if o is None or not o.is_floating_point() else task.spread(gradient_of(o, layout))
+                      for o, layout in zip(outputs, layouts)]
         self.wanted = self.capture_backward(task.autograd, context)
         names = list(inspect.signature(self.function).parameters)
         self.names = [

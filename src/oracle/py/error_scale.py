@@ -22,6 +22,8 @@ PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 ABSURD, MUCH_LESS = 2.0 ** -6, 2.0 ** 8  # a change of the output by inputs moved by 2^-22, and a usual one
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
+# A sum of equal numbers is rounded the same way in each step, so the errors add up: in units of the roundoff, at most.
+EQUAL_TERMS, MOST_OF_EQUAL_TERMS = 256, 2.0 ** -16
 
 
 def squares(a: torch.Tensor, b: torch.Tensor | None = None) -> tuple[float, int, float]:
@@ -76,6 +78,12 @@ def least_error(dtype: torch.dtype) -> float:
     as float16, since its own rounding is left out of errors."""
     u = roundoff(torch.float16 if float8.is_float8(dtype) else dtype)
     return 4 * u if u <= roundoff(torch.float32) else u / 2
+
+
+def has_equal_numbers(draw: Draw) -> bool:
+    """True if an argument is one number, expanded: the gradient of a sum."""
+    return any(is_float(v) and v.numel() > 1 and all(s == 0 or n == 1 for n, s in zip(v.shape, v.stride()))
+               for v in leaves(draw.args))
 
 
 def perturbed_truth(draw: Draw, truth: Outputs, seed: int) -> Outputs:
@@ -135,6 +143,8 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[
             continue
         own, perturbed, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
         share, least = float32_share(draw), least_error(r.dtype)
+        if has_equal_numbers(draw):
+            least = max(least, min(EQUAL_TERMS * roundoff(r.dtype), MOST_OF_EQUAL_TERMS))
         perturbed *= share
         part = own_share(draw, own, s[2], size, r.numel())
         peak = max(part * s[2], share * s[5], least * s[8])

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 # Kinds of other inputs (distributions.py) that leave tensors of a type as they are: scaled by 2^-10,
 # all numbers would be zero; 1000 deviations from zero, all would be equal; e4m3fn has no infinity.
-KEEPS = {"tiny": TYPES, "huge_offset": TYPES, "infinity": TYPES[:1]}
+KEEPS = {"tiny": TYPES, "huge_offset": TYPES, "large": TYPES, "infinity": TYPES[:1]}
 TENSOR_WISE, ROW_WISE = 0, 1  # torch.nn.functional.ScalingType
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 import cuda_on_cpu
+from delivered import Layout, delivered_layouts
 from draw_backward import BackwardDraw
 from draw_base import Draw
 from draw_forward import ForwardDraw
@@ -28,6 +30,7 @@ class Task:
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
         self.carried = {}  # by setting: Carried.masks
+        self.layouts: dict[str, list[Layout | None]] = {}  # by setting
         self.spread: Callable[[Any], Any] = unchanged
         self.module = load_module(self.path)
         self.model_class = self.need("Model", "class Model(nn.Module)")
@@ -69,6 +72,13 @@ class Task:
         arguments = [tree_map(lambda v: as_on_device(v.detach())
                               if isinstance(v, torch.Tensor) else v, a) for a in arguments]
         return self.model_class(**init_kept), arguments
+
+    def gradient_layouts(self, init: Json, inputs: Json) -> list[Layout | None]:
+        """Of the function's results in a backward call, as autograd delivers them."""
+        key = json.dumps([init, inputs], sort_keys=True)
+        if key not in self.layouts:
+            self.layouts[key] = delivered_layouts(lambda: self.build(init, inputs), self.function)
+        return self.layouts[key]
 
     def construct(self, seed: int) -> tuple[torch.nn.Module, Sequence[Any]]:
         """(model, inputs) of a KernelBench problem."""
