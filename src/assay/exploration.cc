@@ -100,7 +100,7 @@ bool IsOutOfMemory(const record::Refusal& refusal) {
 bool IsAboutAddresses(const records::Finding& finding) {
   return finding.severity == records::Severity::kError &&
          (finding.code == "out_of_bounds" || finding.code == "foreign_buffer" ||
-          finding.code == "misaligned");
+          finding.code == "misaligned" || finding.code == "wrapped_index");
 }
 
 std::string TextOf(const records::Finding& finding) {

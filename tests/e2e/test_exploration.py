@@ -130,16 +130,17 @@ class Exploration(CupelTest):
         self.assertIn("the task's own size", done.json["reasons"][0]["message"])
 
     def test_index_of_32_bits(self):
-        """Right at the task's own size, or not."""
-        source = rows(index="int")
-        for size, verdict in ((1000, "accepted"), (40000, "rejected")):
-            done = self.explored(source, inputs={"rows": size, "columns": 65536}, caps={"rows": 5, "columns": 512})
-            self.assertEqual(done.json["verdict"], verdict, done)
-            if verdict == "rejected":
-                self.assertIn("out_of_bounds", done.codes)
-                self.assertIn("line 9", done.json["reasons"][0]["message"])
-            else:
-                self.assertTrue(any(text.startswith("wrong at ") for text in self.limits(done)), done)
+        """Right at the task's own size, or not. An unsigned index stays inside the buffer when it wraps."""
+        for index, size, verdict in (("int", 1000, "accepted"), ("int", 40000, "rejected"), ("unsigned", 70000, "rejected")):
+            with self.subTest(index=index, size=size):
+                done = self.explored(rows(index=index), inputs={"rows": size, "columns": 65536},
+                                     caps={"rows": 5, "columns": 512})
+                self.assertEqual(done.json["verdict"], verdict, done)
+                if verdict == "rejected":
+                    self.assertIn("wrapped_index", done.codes)
+                    self.assertIn("arithmetic of 32 bits at line 7", done.json["reasons"][0]["message"])
+                else:
+                    self.assertTrue(any(text.startswith("wrong at ") for text in self.limits(done)), done)
 
     def test_host_code_may_refuse_sizes(self):
         done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))

@@ -20,6 +20,7 @@ class CallStacks;
 class SharedChecker;
 struct ClusterState;
 struct WarpFollow;
+struct WarpWraps;
 struct Worker;
 
 struct BarrierState {
@@ -57,6 +58,7 @@ struct BlockState {
   std::unique_ptr<CallStacks> calls;       // null until first used
   std::vector<GridWait> grid_waits;        // full checks only
   std::vector<WarpFollow> follows;         // by warp; RaceTrial::Pass::kFollow only
+  std::vector<WarpWraps> wraps;            // by warp; RunOptions::addresses_only
 
   BlockState();
   ~BlockState();

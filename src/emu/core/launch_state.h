@@ -19,6 +19,7 @@
 namespace cupel::emu {
 
 struct FollowCode;
+struct WrapCode;
 struct ShadowCode;
 
 /// State that all blocks of a launch share.
@@ -55,8 +56,9 @@ struct LaunchState {
   std::atomic<int64_t> executed{0};             // warp instructions that the workers reported
   int64_t launch_budget = 0, block_budget = 0;  // initial, for the launch and for each block
   std::atomic<bool> cancelled{false};
-  std::string unsupported;                  // why the launch cannot continue, if in_order
-  const FollowCode* follow_code = nullptr;  // RaceTrial::Pass::kFollow only
+  std::string unsupported;                    // why the launch cannot continue, if in_order
+  const FollowCode* follow_code = nullptr;    // RaceTrial::Pass::kFollow only
+  std::shared_ptr<const WrapCode> wrap_code;  // null, but with RunOptions::addresses_only
 
   uint64_t clusters_to_run() const { return blocks_to_run / cluster.Count(); }
   /// The first block of the cluster that starts at position `turn`. `blocks_wait`: blocks may wait

@@ -17,6 +17,7 @@
 #include "emu/check/global_race.h"
 #include "emu/check/race_trial.h"
 #include "emu/check/shared_race.h"
+#include "emu/check/wrap_code.h"
 #include "emu/core/block_state.h"
 #include "emu/core/cluster.h"
 #include "emu/core/code.h"
@@ -414,6 +415,10 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   if (request.trial != nullptr) {
     launch->follow_code = request.trial->BeginLaunch(*request.kernel);
     if (launch->follow_code != nullptr) launch->code = launch->follow_code->variant.get();
+  }
+  if (options.addresses_only) {
+    launch->wrap_code = MakeWrapCode(*request.kernel);
+    if (launch->wrap_code != nullptr) launch->code = launch->wrap_code->variant.get();
   }
   launch->memory = &memory;
   launch->options = &options;

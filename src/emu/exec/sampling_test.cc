@@ -198,7 +198,7 @@ TEST_F(SamplingTest, ChecksAddressesWhereDataDoNotFit) {
       EXPECT_TRUE(run->findings.empty());
     } else {  // 32 b + i wraps to a negative int in the upper half of the blocks
       ASSERT_FALSE(run->findings.empty());
-      EXPECT_EQ(run->findings[0].code, "out_of_bounds");
+      EXPECT_EQ(run->findings[0].code, "wrapped_index");
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "emu/check/race_trial.h"
 #include "emu/check/report.h"
 #include "emu/check/shared_race.h"
+#include "emu/check/wrap_code.h"
 #include "emu/core/block_state.h"
 #include "emu/core/call_stacks.h"
 #include "emu/core/cluster.h"
@@ -162,6 +163,13 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
       follow.lanes.resize(launch.follow_code->flow.values());
     }
   }
+  if (launch.wrap_code != nullptr) {
+    block.wraps.resize(launch.warps_per_block);
+    for (WarpWraps& wraps : block.wraps) {
+      wraps.code = launch.wrap_code.get();
+      wraps.registers.resize(launch.wrap_code->is_constant.size());
+    }
+  }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
     Warp& warp = block.warps[w];
@@ -247,6 +255,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   if (block.checker) block.checker->Reset();
   if (block.shadow) block.shadow->Start();
   for (WarpFollow& follow : block.follows) follow.Clear();
+  for (WarpWraps& wraps : block.wraps) wraps.Clear();
   if (RaceTrial* trial = launch.request->trial; trial != nullptr) {
     trial->BeginBlock(!launch.in_order && launch.cluster.Count() == 1);
   }
