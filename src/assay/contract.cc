@@ -112,7 +112,9 @@ std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
     }
     // A view of an input is judged by its values: the transpose of a single row is the row. If the
     // task requires moving values, a non-contiguous view avoids the work.
-    if (IsArgument(plan, view) && !IsContiguous(view)) {
+    const bool is_input = IsArgument(plan, view) &&
+                          plan::IsReadOnly(plan.buffers[static_cast<size_t>(view.address.buffer)]);
+    if (is_input && !IsContiguous(view)) {
       return WrongReturn(fmt::format(
           "returns a view of an input for {}, without moving any data; write the result to a new "
           "tensor",

@@ -16,6 +16,7 @@
 #include "assay/trial.h"
 #include "assay/work_kind.h"
 #include "base/random.h"
+#include "os/memory.h"
 #include "task/explored.h"
 
 namespace cupel::assay {
@@ -27,14 +28,18 @@ constexpr size_t kMostJudged = 16, kMostKinds = 12, kMostBoundaries = 4;
 constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
 constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
 constexpr uint64_t kResidues = 32;
-constexpr int kMostSteps = 24;        // of a search for the size from which launches fail
-constexpr size_t kMostRefusals = 40;  // each costs a new process
+constexpr int kMostSteps = 24;         // of a search for the size from which launches fail
+constexpr size_t kMostRefusals = 150;  // each costs a new process
+constexpr uint64_t kMostPlanBytes = uint64_t{256} << 20;   // of all recorded plans
+constexpr uint64_t kMostBufferBytes = uint64_t{64} << 20;  // of a call that is judged
+constexpr std::chrono::seconds kRecordingDeadline{120};    // hostile host code may be slow
 constexpr size_t kMostLimits = 6;
 constexpr size_t kMostAddressRuns = 8;
 constexpr size_t kSizesOfPrograms = 12;
 constexpr uint64_t kAddressBlocks = 24;
-constexpr uint64_t kAddressInstructions = 3'000'000;  // warp instructions of a launch
-constexpr std::chrono::seconds kAddressDeadline{2};
+constexpr uint64_t kAddressInstructions = 3'000'000;       // warp instructions of a launch
+constexpr uint64_t kMostTouchedBytes = uint64_t{2} << 30;  // by the stores of such a run
+constexpr std::chrono::seconds kAddressDeadline{60};       // the instructions are the limit
 
 /// A size, and what the candidate requests there.
 struct Seen {
@@ -110,6 +115,35 @@ std::string TextOf(const records::Finding& finding) {
   return text;
 }
 
+/// True for errors that only say that the task's code does not work, or is slow, without data.
+bool IsOfShapes(const Error& error) {
+  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kTimeout;
+}
+
+/// Host code sees the values of one-element tensors, which are zeros in a survey.
+bool HasScalars(const std::vector<task::Value>& args) {
+  return std::ranges::any_of(task::TensorLeaves(args),
+                             [](const task::Tensor* tensor) { return tensor->numel() == 1; });
+}
+
+/// Of what a plan keeps in memory, about.
+uint64_t PlanBytes(const plan::Plan& plan) {
+  uint64_t bytes = 512 * plan.nodes.size();
+  for (const plan::Node& node : plan.nodes) {
+    if (const auto* upload = std::get_if<plan::Upload>(&node.work)) bytes += upload->bytes.size();
+    if (const auto* launch = std::get_if<plan::Launch>(&node.work)) {
+      bytes += launch->parameters.size();
+    }
+  }
+  return bytes;
+}
+
+uint64_t BufferBytes(const plan::Plan& plan) {
+  uint64_t bytes = 0;
+  for (const plan::Buffer& buffer : plan.buffers) bytes += std::min(buffer.bytes, kMostBufferBytes);
+  return bytes;
+}
+
 class Explorer {
  public:
   Explorer(const Candidate& candidate, const Question& question, const Parts& parts,
@@ -123,6 +157,7 @@ class Explorer {
     question_.trials = 1;
     question_.shadows = question_.integers = false;
     question_.distributions.clear();
+    if (!question_.seed) question_.seed = explored.seed;  // so that the verdict can be repeated
   }
 
   Status Run() {
@@ -131,6 +166,8 @@ class Explorer {
     TRY_ASSIGN(state_, JudgingState::Open(candidate_, question_, parts_, explored_.seed));
     TRY(RecordAll());
     CountKinds();
+    // The recorder may have kept workspaces of the largest sizes: judged calls need a new one.
+    TRY_ASSIGN(state_, JudgingState::Open(candidate_, question_, parts_, explored_.seed));
     TRY_ASSIGN(const bool right, JudgeMembers());
     if (!right) return {};
     TRY(LimitLaunches());
@@ -181,7 +218,7 @@ class Explorer {
     parts_.Show({"varying sizes", 0, std::nullopt, "sizes"});
     auto shapes = ShapesAt(*parts_.oracle, *question_.task, question_.direction, sizes);
     if (!shapes) {
-      if (shapes.error().code != ErrorCode::kUnsupported) return tl::unexpected(shapes.error());
+      if (!IsOfShapes(shapes.error())) return tl::unexpected(shapes.error());
       result().note = shapes.error().message;
       return false;
     }
@@ -221,14 +258,29 @@ class Explorer {
     };
     std::stable_sort(seen_.begin(), seen_.end(), by_bytes);
     int done = 0;
+    size_t left_out = 0;
+    const auto until = std::chrono::steady_clock::now() + kRecordingDeadline;
     const auto total = static_cast<int>(covered_.size() + own_seen_.size() + seen_.size());
     for (std::vector<Seen>* list : {&covered_, &own_seen_, &seen_}) {
       for (Seen& seen : *list) {
         if (parts_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
         parts_.Show({"recording at other sizes", ++done, total, "sizes"});
-        if (refusals_ > kMostRefusals && list == &seen_) continue;
+        const bool is_large = LargestOf(seen.args) > INT32_MAX;
+        const bool is_enough = (refusals_ > kMostRefusals && !is_large) ||
+                               plan_bytes_ > kMostPlanBytes ||
+                               std::chrono::steady_clock::now() > until;
+        if (is_enough && list == &seen_) {
+          ++left_out;
+          continue;
+        }
         TRY(RecordOne(seen));
       }
+    }
+    if (left_out > 0) {
+      result().note = fmt::format(
+          "{} of {} were left out: host code refuses many, or is slow, or "
+          "requests much work",
+          left_out, seen_.size());
     }
     std::erase_if(seen_, [](const Seen& seen) { return !seen.plan && seen.refusal.code.empty(); });
     result().recorded = static_cast<int>(seen_.size());
@@ -247,6 +299,7 @@ class Explorer {
     auto& recording = std::get<record::Recording>(outcome);
     seen.images = std::move(recording.images);
     seen.plan = std::move(recording.plan);
+    plan_bytes_ += PlanBytes(*seen.plan);
     kinds_.Add(*seen.plan);
     return {};
   }
@@ -267,9 +320,13 @@ class Explorer {
   /// Whether a case of this size is small enough to judge. Host code that fails is judged too, so
   /// that its failure gets a reason.
   static bool IsJudgeable(const Seen& seen) {
-    return seen.size.is_small && !IsLaunch(seen.refusal) && seen.refusal.code != "host_exception" &&
-           !seen.refusal.unsupported && ElementsOf(seen.args) > 0 &&
-           ElementsOf(seen.args) <= kMostElements;
+    const record::Refusal& refusal = seen.refusal;
+    const bool is_slow =
+        refusal.code == "host_timeout" || refusal.message.find("too large") != std::string::npos;
+    return seen.size.is_small && !IsLaunch(refusal) && refusal.code != "host_exception" &&
+           !refusal.unsupported && !is_slow && ElementsOf(seen.args) > 0 &&
+           ElementsOf(seen.args) <= kMostElements &&
+           (!seen.plan || BufferBytes(*seen.plan) < kMostBufferBytes);
   }
 
   /// One size of each kind of work that no setting has, both sides of boundaries between kinds, and
@@ -407,7 +464,8 @@ class Explorer {
   /// Sizes at which launches fail, or which host code refuses.
   Status LimitLaunches() {
     for (const Seen& own : own_seen_) {
-      if (own.plan || own.refusal.unsupported) continue;
+      if (own.plan || own.refusal.unsupported || own.refusal.code.empty()) continue;
+      if (IsCovered(own) || HasScalars(own.args)) continue;
       AddReason(
           verdict_, records::Decision::kRejected,
           {own.refusal.code,
@@ -418,7 +476,7 @@ class Explorer {
     }
     std::set<std::string> done;       // by keyword and cause
     for (const Seen& seen : seen_) {  // in the order of bytes
-      if (seen.plan || seen.size.number == 0) continue;
+      if (seen.plan || seen.size.number == 0 || HasScalars(seen.args)) continue;
       if (!IsLaunch(seen.refusal) && seen.refusal.code != "host_exception") continue;
       if (!done.insert(seen.size.key + seen.refusal.code).second) continue;
       TRY(LimitOne(seen));
@@ -445,9 +503,11 @@ class Explorer {
   /// True if a call at this number is refused for the same cause.
   Result<bool> FailsAt(const Seen& failing, int64_t number) {
     const ExploredSize size = task::AtNumber(failing.size, number);
-    TRY_ASSIGN(auto shapes, parts_.oracle->Shapes(*question_.task, question_.direction,
-                                                  std::vector<task::Setting>{size.setting}));
-    auto* shape = std::get_if<task::CallShape>(&shapes.front());
+    auto shapes = parts_.oracle->Shapes(*question_.task, question_.direction,
+                                        std::vector<task::Setting>{size.setting});
+    if (!shapes && IsOfShapes(shapes.error())) return false;
+    if (!shapes) return tl::unexpected(shapes.error());
+    auto* shape = std::get_if<task::CallShape>(&shapes->front());
     if (shape == nullptr) return false;
     Seen seen;
     seen.size = size;
@@ -518,36 +578,50 @@ class Explorer {
     });
   }
 
-  Result<std::optional<records::Finding>> RunAddresses(const Seen& seen) {
-    TRY(state_->loaded().Use(seen.images));
+  /// What a run of addresses shows.
+  struct Addresses {
+    bool ended = false;  // all chosen blocks ran to their end, or to a finding
+    std::optional<records::Finding> finding;
+  };
+
+  Result<Addresses> RunAddresses(const Seen& seen) {
+    Addresses addresses;
+    if (const Status used = state_->loaded().Use(seen.images); !used) {
+      if (IsUnsupportedCode(used.error())) return addresses;
+      return tl::unexpected(used.error());
+    }
     engine::RunOptions options;
     options.seed = random_();
     options.counters = false;
     options.addresses_only = true;
     options.max_blocks = kAddressBlocks;
     options.max_warp_instructions = options.max_block_warp_instructions = kAddressInstructions;
-    options.cancelled = EndAfter(kAddressDeadline, parts_.stop);
+    const uint64_t before = os::ResidentBytes();
+    options.cancelled = [until = EndAfter(kAddressDeadline, parts_.stop), before] {
+      return until() || os::ResidentBytes() > before + kMostTouchedBytes;
+    };
     auto run = state_->loaded().program().Execute(*seen.plan, task::StoragesOf(seen.args), options);
     if (!run) {
       if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
-      return std::optional<records::Finding>();  // too slow, or too large
+      return addresses;  // too slow, or too large
     }
+    addresses.ended = run->completed;
     const auto finding = std::ranges::find_if(run->findings, IsAboutAddresses);
-    if (finding == run->findings.end()) return std::optional<records::Finding>();
-    return std::optional(*finding);
+    if (finding != run->findings.end()) addresses.finding = *finding;
+    return addresses;
   }
 
   /// A wrong address at this size. Contents are zeros, which may lead to wrong addresses at any
   /// size: such findings are left out, and so is everything about such candidates.
   Result<std::optional<records::Finding>> WrongAddress(const Seen& seen) {
-    TRY_ASSIGN(auto finding, RunAddresses(seen));
-    if (!finding) return finding;
+    TRY_ASSIGN(const Addresses found, RunAddresses(seen));
+    if (!found.finding) return found.finding;
     for (const Seen& small : covered_) {
       if (!small.plan) continue;
-      TRY_ASSIGN(const auto control, RunAddresses(small));
-      if (control) return std::optional<records::Finding>();
+      TRY_ASSIGN(const Addresses control, RunAddresses(small));
+      if (!control.ended || control.finding) return std::optional<records::Finding>();
     }
-    return finding;
+    return found.finding;
   }
 
   const Candidate& candidate_;
@@ -563,6 +637,7 @@ class Explorer {
   std::set<std::string> known_;     // kinds of work at judged settings
   std::set<std::string> unjudged_;  // kinds of work
   size_t refusals_ = 0;
+  uint64_t plan_bytes_ = 0;
 };
 
 }  // namespace

@@ -159,7 +159,8 @@ class SettingRun {
   /// A program may use what its construction made only if its calls leave it as it is: the second
   /// call in a row must be right, too. `wanted` passed.
   Result<bool> TrySecondCall(const task::Case& wanted) {
-    if (plan_->prepared == 0) return true;
+    // A second call would see other arguments if the first one changes them.
+    if (plan_->prepared == 0 || wanted.ReturnedOutputs() < wanted.outputs.size()) return true;
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/second", context_.setting->id))();
     options.counters = false;

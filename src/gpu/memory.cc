@@ -85,9 +85,23 @@ Status PlanMemory::Bind(const plan::Plan& plan,
   // First fill everything with the red zone's word, then the buffers with their contents.
   TRY(driver.Check(driver.fill_32(base, kRedWord, BytesFor(plan) / 4, stream), "filling memory"));
   TRY(Poison(poison));
+  return CopyArguments(plan, arguments, [](const plan::Buffer&) { return true; });
+}
+
+Status PlanMemory::RestoreArguments(const plan::Plan& plan,
+                                    std::span<const std::span<const std::byte>> arguments) {
+  return CopyArguments(plan, arguments,
+                       [](const plan::Buffer& buffer) { return !plan::IsReadOnly(buffer); });
+}
+
+Status PlanMemory::CopyArguments(const plan::Plan& plan,
+                                 std::span<const std::span<const std::byte>> arguments,
+                                 bool (*is_copied)(const plan::Buffer&)) {
+  const Driver& driver = device_.driver();
+  const CuStream stream = device_.stream();
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (kinds_[i] != plan::BufferKind::kArgument) continue;
     const plan::Buffer& buffer = plan.buffers[i];
+    if (kinds_[i] != plan::BufferKind::kArgument || !is_copied(buffer)) continue;
     const auto index = static_cast<size_t>(buffer.argument);
     if (index >= arguments.size() || arguments[index].size() != buffer.bytes) {
       return Fail(

@@ -43,6 +43,9 @@ class PlanMemory {
               std::span<const Module> modules, int poison, CuPointer base);
   /// Only the first step of Bind, for a base that already contains arguments of the same layout.
   Status PlaceBuffers(const plan::Plan& plan, std::span<const Module> modules, CuPointer base);
+  /// Copies the arguments that the plan's call may change once more.
+  Status RestoreArguments(const plan::Plan& plan,
+                          std::span<const std::span<const std::byte>> arguments);
   /// Enqueues fills of temporaries and workspaces with poison.
   Status Poison(int poison) const;
 
@@ -59,6 +62,10 @@ class PlanMemory {
   Result<std::optional<std::string>> FindStrayWrite() const;
 
  private:
+  Status CopyArguments(const plan::Plan& plan,
+                       std::span<const std::span<const std::byte>> arguments,
+                       bool (*is_copied)(const plan::Buffer&));
+
   const Device& device_;
   std::optional<uint64_t> spread_;
   std::vector<Place> places_;

@@ -77,6 +77,7 @@ class LoadedProgram : public GpuProgram {
     if (options.full_checks && refusal.ok()) {
       // Run it twice: a call that leaves wrong state for the next one is wrong, too.
       TRY(buffers.Poison(options.poison));
+      TRY(buffers.RestoreArguments(plan, arguments));
       TRY_ASSIGN(refusal, replay.Enqueue(plan));
     }
     const bool refused = !refusal.ok();

@@ -97,9 +97,13 @@ Result<std::vector<Json>> Client::Shapes(const task::Task& task, task::Direction
   Json known = shapes_.Load(key);
   const size_t before = known.size();
   TRY(AskShapes(task, direction, settings, known));
-  if (known.size() != before) shapes_.Save(key, known);
   std::vector<Json> found;
   for (const task::Setting& setting : settings) found.push_back(known[KeyOf(setting)]);
+  const size_t after = known.size();
+  for (auto item = known.begin(); item != known.end();) {
+    item = item->contains("untried") ? known.erase(item) : std::next(item);
+  }
+  if (after != before && !known.empty()) shapes_.Save(key, known);
   return found;
 }
 

@@ -18,4 +18,7 @@ struct Memory {
 /// be read. `root` is for tests.
 Memory MemoryNow(const std::filesystem::path& root = "/");
 
+/// The bytes of physical memory that this process uses; 0 if that cannot be read.
+uint64_t ResidentBytes();
+
 }  // namespace cupel::os

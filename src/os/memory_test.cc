@@ -53,5 +53,11 @@ TEST_F(MemoryTest, IsPositiveOnThisMachine) {
   EXPECT_LE(memory.available, memory.total);
 }
 
+TEST(ResidentBytes, GrowsWithTouchedMemory) {
+  const uint64_t before = ResidentBytes();
+  std::vector<char> touched(64 << 20, 1);
+  EXPECT_GT(ResidentBytes(), before + (touched.size() / 2));
+}
+
 }  // namespace
 }  // namespace cupel::os

@@ -321,6 +321,7 @@ std::optional<Refusal> Recorder::Impl::TakePlan(const Json& json, const Request&
   if (!plan) return Inconsistent(plan.error().message);
   plan->function = request.function;
   plan->device = device.name;
+  for (plan::Buffer& buffer : plan->buffers) buffer.changes = false;  // the task decides
   into = std::move(*plan);
   return CheckPlan(into, request);
 }

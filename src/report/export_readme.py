@@ -69,6 +69,7 @@ def verdict_text(part, direction):
         plain(verdict.get("device", "")), plain(verdict.get("seed", "")), plain(verdict.get("trials", "")))]
     if verdict.get("declared"):
         lines += ["", "The kernel declares what it supports: %s." % plain(verdict["declared"])]
+    lines += limits(verdict)
     if decision != "accepted":
         lines.append("")
         lines.append("This kernel was **not** accepted; it was exported because `--force` was given.")
@@ -87,9 +88,17 @@ def verdict_text(part, direction):
     return lines + ["Source SHA-256: `%s`" % plain(verdict.get("source_sha256", "")), ""]
 
 
+def limits(verdict):
+    """What the kernel cannot do."""
+    sizes = verdict.get("exploration", {}).get("limits", [])
+    lines = ["- limit: %s" % plain(limit.get("message", "")) for limit in sizes]
+    lines += ["- %s" % plain(note) for note in verdict.get("notes", []) if note.startswith("limit: ")]
+    return [""] + lines if lines else []
+
+
 def remarks(verdict):
-    """The limits of the kernel and of the verdict."""
-    lines = ["- %s" % plain(note) for note in verdict.get("notes", [])]
+    """Other remarks, and what the verdict does not say."""
+    lines = ["- %s" % plain(note) for note in verdict.get("notes", []) if not note.startswith("limit: ")]
     lines += ["- Not checked: %s" % plain(what) for what in verdict.get("not_checked", [])]
     if any(s.get("reduced") for s in verdict.get("settings", [])):
         lines.append("- Not tested by this package either: the task's own sizes, where the table "

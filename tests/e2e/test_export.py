@@ -215,9 +215,11 @@ class Generation(ExportTest):
     def test_readme_lists_limits_and_smaller_sizes(self):
         smaller = dict(setting(rows=3), reduced="rows=3 (of 4096)")
         verdict = {"verdict": "accepted", "notes": ["limit: drops NaN (single-0)"], "not_checked": ["speed on a GPU"],
+                   "exploration": {"limits": [{"code": "illegal_launch", "message": "cannot be launched from rows=65536 on"}]},
                    "settings": [{"id": "single-0", "description": "rows=3", "reduced": smaller["reduced"]}]}
         folder, reply, _ = self.generate({"forward": SEVERAL}, [smaller, setting("multi-0", rows=2)], verdict=verdict)
         readme = (folder / "README.md").read_text()
+        self.assertLess(readme.index("- limit: cannot be launched from rows=65536 on"), readme.index("| setting |"))
         for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "- Not tested by this",
                      "rows=3), smaller: rows=3 (of 4096) |"):
             self.assertIn(text, readme)

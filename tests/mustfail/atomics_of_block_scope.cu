@@ -1,5 +1,6 @@
 // exploit: 1.9 device work that is right by luck: atomics that are atomic within a block only
 // task: mean_square
+// device: emu
 // expect: rejected global_race
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>

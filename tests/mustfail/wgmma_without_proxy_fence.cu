@@ -38,10 +38,8 @@ __device__ void WaitForProducts() {
 __device__ void Copy(half* to, const half* from, int rows, int stride) {
   for (int i = threadIdx.x; i < rows * 4; i += kThreads) {
     const int row = i / 4, piece = i % 4;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     Shared(to + row * 32 + (piece ^ row / 2 % 4) * 8)),
-                 "l"(from + (size_t)row * stride + piece * 8)
-                 : "memory");
+    *reinterpret_cast<uint4*>(to + row * 32 + (piece ^ row / 2 % 4) * 8) =
+        *reinterpret_cast<const uint4*>(from + (size_t)row * stride + piece * 8);
   }
 }
 
@@ -53,13 +51,11 @@ __global__ void Matmul(const half* a, const half* b, half* c, int n, int k) {
       Copy(as[step % kStages], a + (size_t)row * k + step * kK, kM, k);
       Copy(bs[step % kStages], b + (size_t)step * kK * n + column, kK, n);
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
   };
   float d[16] = {};
   copy(0);
   for (int step = 0; step < steps; ++step) {
     copy(step + 1);
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
     __syncthreads();
     FenceRegisters();
     for (int j = 0; j < kK / 16; ++j) {

@@ -88,6 +88,7 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
   question.direction = direction;
   question.shadows = true;
   question.integers = true;
+  question.explores = question.kinds.empty();
   question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
   TRY_ASSIGN(assay::Judged judged, session.assay().Judge(candidate, question));
   side.verdict = std::move(judged.verdict);

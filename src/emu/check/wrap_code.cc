@@ -137,6 +137,19 @@ const Op* WrapThunk(Warp& warp, const Op* op) {
   return next;
 }
 
+/// A register has another value now, which may have the same bits.
+void Forget(const Warp& warp, int32_t slot, uint32_t lanes) {
+  if (WarpWraps::Register* known = RegisterAt(WrapsOf(warp), slot)) known->known &= ~lanes;
+}
+
+/// Ops whose results are as meant.
+template <bool IsMasked>
+const Op* ForgetThunk(Warp& warp, const Op* op) {
+  const WrapCode::Side& side = WrapsOf(warp).code->sides[static_cast<size_t>(op - warp.code)];
+  Forget(warp, op->dst, IsMasked ? warp.active : kFullMask);
+  return CallLanewise(warp, op, side.full, side.masked, IsMasked);
+}
+
 int LineOfInstruction(const Warp& warp, uint32_t source) {
   const Code& code = *warp.worker->launch->code;
   if (source >= code.sources.size()) return 0;
@@ -162,6 +175,11 @@ const Op* WrapAccessThunk(Warp& warp, const Op* op) {
                     away < 0 ? -away : away, away < 0 ? "above" : "below",
                     line > 0 ? fmt::format(" at line {}", line) : ""),
         lane);
+  }
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  if (!shape.store || shape.is_atomic) {
+    Forget(warp, op->dst, active);
+    for (uint32_t i = 1; i < std::min(shape.elements, 4u); ++i) Forget(warp, op->src[i], active);
   }
   return (IsMasked ? side.masked : side.full)(warp, op);
 }
@@ -237,11 +255,12 @@ std::unique_ptr<WrapCode> MakeWrapCode(const Kernel& kernel) {
     WrapCode::Side& side = wraps->sides[index];
     const bool accesses = IsAccess(entry, op);
     if (!accesses) side = WrapSideOf(entry);
-    if (!accesses && side.rule == WrapRule::kNone) return {};
+    if (!accesses && side.rule == WrapRule::kNone && !entry.is_lanewise) return {};
     if (accesses) side.rule = WrapRule::kAccess;
     side.full = op.full;
     side.masked = op.masked;
     side.is_lanewise = entry.is_lanewise;
+    if (side.rule == WrapRule::kNone) return {&ForgetThunk<false>, &ForgetThunk<true>};
     if (accesses) return {&WrapAccessThunk<false>, &WrapAccessThunk<true>};
     return {&WrapThunk<false>, &WrapThunk<true>};
   });

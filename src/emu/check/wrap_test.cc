@@ -99,7 +99,9 @@ TEST(Wraps, FollowsOtherOperations) {
 
 TEST(Wraps, LeavesOutWhatIsMeant) {
   for (const char* body :
-       {// a hash
+       {// the same bits in the same register, but from another operation
+        "mad.lo.s32 %r4, %r1, 65536, 65535; or.b32 %r4, %r4, 0; mul.wide.u32 %rd3, %r4, 4;",
+        // a hash
         "mul.lo.s32 %r4, %r1, -1640531527; and.b32 %r5, %r4, 1023; mul.wide.u32 %rd3, %r5, 4;",
         "mul.lo.s32 %r4, %r1, -1640531527; shr.u32 %r5, %r4, 8; mul.wide.u32 %rd3, %r5, 4;",
         // beyond 32 bits and back

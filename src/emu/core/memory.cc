@@ -126,6 +126,8 @@ Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
   if (end - begin >= kHugePageThreshold && !on_demand_) {
     madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // only advice: failure costs time
   }
+  // A store to a huge page would take all of it.
+  if (on_demand_) madvise(host_ + begin, end - begin, MADV_NOHUGEPAGE);
   committed_ += end - begin;
   ++commits_;
   return {};

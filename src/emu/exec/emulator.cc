@@ -108,6 +108,9 @@ struct Advice {
 /// is an error.
 constexpr uint64_t kMostTrialWork = 20'000'000;
 
+/// The warp instructions of a run of addresses, over all its launches.
+constexpr uint64_t kMostAddressWork = 20'000'000;
+
 /// One execution of one plan.
 class Execution {
  public:
@@ -178,7 +181,7 @@ class Execution {
       }
       if (const auto* launch = std::get_if<plan::Launch>(&node.work)) TRY(Step(*launch, run));
       if (const auto* upload = std::get_if<plan::Upload>(&node.work)) TRY(Step(*upload, run));
-      if (stopped_) return {};
+      if (stopped_ || executed_ > kMostAddressWork) return {};
     }
     run->completed = true;
     return {};
@@ -478,6 +481,13 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     Attempt attempt;
     Advice advice;
+    if (options.addresses_only) {
+      // With one thread, the same blocks use up the limits every time.
+      ThreadPool alone(1);
+      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, attempt, &advice));
+      run.seconds = SecondsSince(start);
+      return run;
+    }
     TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, attempt, &advice));
     if (advice.wants_order) {
       attempt.in_order = true;

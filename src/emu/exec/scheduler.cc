@@ -37,6 +37,8 @@ namespace cupel::emu {
 namespace {
 
 constexpr int64_t kBetweenReports = 4'000'000;  // warp instructions of a worker
+/// The same for memory on demand: each may make 32 pages, and `cancelled` limits them.
+constexpr int64_t kBetweenAddressReports = 20'000;
 constexpr size_t kAlign = 64;
 
 /// Adds what the worker has executed to the launch's sum, and sets what it may execute until the
@@ -50,7 +52,8 @@ bool ReportWork(Worker& worker) {
   if (launch.cancelled) return false;
   const int64_t executed = worker.granted - worker.budget;
   const int64_t left = launch.launch_budget - (launch.executed.fetch_add(executed) + executed);
-  worker.granted = worker.budget = std::clamp(left, int64_t{0}, kBetweenReports);
+  const int64_t most = launch.options->addresses_only ? kBetweenAddressReports : kBetweenReports;
+  worker.granted = worker.budget = std::clamp(left, int64_t{0}, most);
   worker.out_of_budget = left <= 0;
   return left > 0;
 }

@@ -58,13 +58,14 @@ def delivered_layouts(build: Callable[[], tuple[torch.nn.Module, Sequence[Any]]]
     return [found.get(i) for i in range(len(made))]
 
 
-def gradient_of(output: torch.Tensor, layout: Layout | None) -> torch.Tensor:
-    """A random gradient of a result."""
+def gradient_of(output: torch.Tensor, layout: Layout | None, spread: Callable[[Any], Any]) -> torch.Tensor:
+    """A random gradient of a result. `spread` replaces its numbers, once for all places of each."""
     if layout is None or layout[0] != tuple(output.shape):
-        return float8.like(output, torch.randn(output.shape))
+        return spread(float8.like(output, torch.randn(output.shape)))
     shape, strides = layout
     own = [1 if stride == 0 else size for size, stride in zip(shape, strides)]
-    gradient = float8.like(output.new_empty(own), torch.randn(own)).expand(shape)
+    gradient = spread(float8.like(output.new_empty(own), torch.randn(own))).expand(shape)
     if 0 in strides or gradient.stride() == strides:
         return gradient
-    return torch.empty_strided(shape, strides, dtype=gradient.dtype).copy_(gradient)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    return torch.zeros(extent, dtype=gradient.dtype).as_strided(shape, strides).copy_(gradient)

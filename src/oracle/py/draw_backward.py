@@ -82,7 +82,7 @@ class BackwardDraw(Draw):
         outputs, self.many = output_list(output)
         layouts = task.gradient_layouts(init, inputs)
         layouts += [None] * (len(outputs) - len(layouts))
-        self.grads = [None if o is None or not o.is_floating_point() else task.spread(gradient_of(o, layout))
+        self.grads = [None if o is None or not o.is_floating_point() else gradient_of(o, layout, task.spread)
                       for o, layout in zip(outputs, layouts)]
         self.wanted = self.capture_backward(task.autograd, context)
         names = list(inspect.signature(self.function).parameters)

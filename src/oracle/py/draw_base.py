@@ -27,6 +27,10 @@ class FolderTask(Protocol):
     function: Callable[..., Any]
     spread: Callable[[Any], Any]  # replaces tensors of a draw
 
+    def changed_by(self, init: Json, inputs: Json, found: set[int]) -> list[int]:
+        """The positions of arguments' tensors that the function changes at this setting, if one call changed
+        those in `found`."""
+
     def build(self, init: Json, inputs: Json) -> tuple[torch.nn.Module, Sequence[Any]]:
         """(module, arguments of its forward)."""
 
@@ -61,16 +65,17 @@ class Draw:
         """The truth if all numbers that the reference rounds to integers, and that lie within rounding of a
         tie, were below it, and if all were above it. And the truth if it named others of equal elements
         (equal_choices.py), at most MOST of them."""
-        calls = self.trace.calls
-        try:
-            return ((self.around_ties() if any(call.rounding is not None for call in calls) else []) +
-                    (self.other_choices() if any(call.choice is not None for call in calls) else []))
-        except Exception as error:
-            if memory_limit.is_exceeded(error):
-                raise
-            return []  # the reference does not work with such numbers, as if they were indices
-        finally:
-            self.trace.observes, self.trace.direction, self.trace.named = False, 0, None
+        calls, found = self.trace.calls, []
+        for applies, make in ((any(call.rounding is not None for call in calls), self.around_ties),
+                              (any(call.choice is not None for call in calls), self.other_choices)):
+            try:
+                found += make() if applies else []
+            except Exception as error:  # the reference does not work with such numbers, as if they were indices
+                if memory_limit.is_exceeded(error):
+                    raise
+            finally:
+                self.trace.observes, self.trace.direction, self.trace.named = False, 0, None
+        return found
 
     def around_ties(self) -> list[Outputs]:
         self.trace.observes = True
@@ -88,7 +93,7 @@ class Draw:
         found = []
         while len(found) < equal_choices.MOST:
             self.trace.named, self.trace.equals = len(found), 0
-            found.append(self.truth())
+            found.append([None if o is None or o.is_floating_point() else o for o in self.truth()])
             if self.trace.equals <= len(found):
                 break
         return found

@@ -23,6 +23,14 @@ def tensors_at(args: Any, positions: Sequence[int]) -> list[torch.Tensor]:
     return [tensors[p] for p in positions]
 
 
+def changed_contents(args: Any, after: Any) -> set[int]:
+    """Positions, among the tensors of the arguments, of those with other bytes after a call: batch_norm changes
+    its running statistics without counting."""
+    pairs = zip(*([v.detach().contiguous().reshape(-1).view(torch.uint8) for v in leaves(values)
+                   if isinstance(v, torch.Tensor)] for values in (args, after)))
+    return {i for i, (a, b) in enumerate(pairs) if not torch.equal(a, b)}
+
+
 def versions(args: Any) -> list[int]:
     """PyTorch counts the operations that change a tensor in place, whatever its contents."""
     return [v._version for v in leaves(args) if isinstance(v, torch.Tensor)]
@@ -50,7 +58,9 @@ class ForwardDraw(Draw):
             before = versions(copies)
             with no_random_numbers(), self.trace.record(copies):
                 result = self.function(*copies)
-            self.changed = [i for i, (a, b) in enumerate(zip(before, versions(copies))) if a != b]
+            found = {i for i, (a, b) in enumerate(zip(before, versions(copies))) if a != b}
+            found |= changed_contents(args, copies)
+            self.changed = task.changed_by(init, inputs, found)
             after = tensors_at(copies, self.changed)
             calls.append((args, result, after))
             return result

@@ -72,7 +72,7 @@ def before_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         return None
     if not 0 < operand.numel() <= rounding_ties.LARGEST or operand.is_complex():
         return None
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    dim = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
     if dim is None and name in OF_ALL:
         return Choice(operand, None, name == "argmin")
     if not isinstance(dim, int) or isinstance(dim, bool):

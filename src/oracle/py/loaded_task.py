@@ -30,6 +30,7 @@ class Task:
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
         self.carried = {}  # by setting: Carried.masks
+        self.changed: dict[str, set[int]] = {}  # by setting: see changed_by
         self.layouts: dict[str, list[Layout | None]] = {}  # by setting
         self.spread: Callable[[Any], Any] = unchanged
         self.module = load_module(self.path)
@@ -72,6 +73,14 @@ class Task:
         arguments = [tree_map(lambda v: as_on_device(v.detach())
                               if isinstance(v, torch.Tensor) else v, a) for a in arguments]
         return self.model_class(**init_kept), arguments
+
+    def changed_by(self, init: Json, inputs: Json, found: set[int]) -> list[int]:
+        """What a call on the task's own numbers changes, calls on others (zeros) change by contract, too. A draw of
+        the task's own numbers comes first (carried_in)."""
+        known = self.changed.setdefault(json.dumps([init, inputs], sort_keys=True), set())
+        if self.spread is unchanged:
+            known |= found
+        return sorted(known | found)
 
     def gradient_layouts(self, init: Json, inputs: Json) -> list[Layout | None]:
         """Of the function's results in a backward call, as autograd delivers them."""

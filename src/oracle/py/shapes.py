@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ from task_error import TaskError, describe
 from tensor_values import leaves
 
 SEED = 1  # has no effect: fake tensors have no values
+SECONDS, ALL_SECONDS = 3, 30  # for one setting, and for all of a request: a reference may loop over a size
 
 
 @contextlib.contextmanager
@@ -61,15 +64,30 @@ def describe_call(task: Task, init: Json, inputs: Json) -> Json:
     return {"args": args, "storages": storages}
 
 
+def stop_slow_code(signum: int, frame: Any) -> None:
+    raise TimeoutError("it takes more than %d s without data" % SECONDS)
+
+
 def describe_calls(task: Task, settings: list[Json]) -> list[Json]:
-    """For each setting, what its call gets, or {"failure": why}."""
+    """For each setting, what its call gets, or {"failure": why}. {"failure": why, "untried": true}, if there was no
+    time left."""
     if task.is_problem:
         raise TaskError("a problem file has no sizes to vary")
-    calls = []
-    with without_values():
-        for setting in settings:
-            try:
-                calls.append(describe_call(task, setting["init"], setting["inputs"]))
-            except (Exception, SystemExit, Captured) as error:
-                calls.append({"failure": describe(error, task.path)})
+    calls, end = [], time.monotonic() + ALL_SECONDS
+    before = signal.signal(signal.SIGALRM, stop_slow_code)
+    try:
+        with without_values():
+            for setting in settings:
+                if time.monotonic() > end:
+                    calls.append({"failure": "calls without data take too long", "untried": True})
+                    continue
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+                    calls.append(describe_call(task, setting["init"], setting["inputs"]))
+                except (Exception, SystemExit, Captured) as error:
+                    calls.append({"failure": describe(error, task.path)})
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
     return calls
