@@ -1027,6 +1027,43 @@ TEST_F(OracleTest, GradientsHaveTheStridesThatAutogradGivesThem) {
   EXPECT_THAT(strides(".relu()"), ElementsAre(5, 1));
 }
 
+TEST_F(OracleTest, ArgumentsThatTheReferenceChangesAreResults) {
+  constexpr char kStateTail[] = R"(
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(5))
+        self.register_buffer("var", torch.ones(5))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.mean, self.var)
+def get_inputs():
+    return [torch.randn(6, 5)]
+)";
+  const auto changed = [&](const char* code, Distribution kind) {
+    const Task task =
+        MakeTask("def forward_fn(x, mean, var):\n    " + std::string(code) + kStateTail);
+    const auto& setting = task.SettingsOf(Direction::kForward).front();
+    auto stream = Shared().Open(task, Direction::kForward, setting, 1, 1, true, kind);
+    EXPECT_TRUE(stream) << stream.error().ToString();
+    auto outcome = (*stream)->Next();
+    EXPECT_TRUE(outcome && *outcome);
+    EXPECT_EQ(FailureOf(**outcome), "") << code << Name(kind);
+    std::vector<int> arguments;
+    for (const task::Output& output : std::get<Case>(**outcome).outputs) {
+      arguments.push_back(output.argument);
+    }
+    return arguments;
+  };
+  constexpr char kNorm[] = "return F.batch_norm(x, mean, var, training=True)";
+  EXPECT_THAT(changed("return x * var", Distribution::kUsual), ElementsAre(-1));
+  EXPECT_THAT(changed("mean.add_(x.sum(0)); return x * var", Distribution::kUsual),
+              ElementsAre(-1, 1));
+  EXPECT_THAT(changed(kNorm, Distribution::kUsual), ElementsAre(-1, 1, 2));
+  // Zeros change nothing, but the contract is the same.
+  EXPECT_THAT(changed("mean.add_(x.sum(0)); return x * var", Distribution::kConstant),
+              ElementsAre(-1, 1));
+}
+
 TEST_F(OracleTest, AnyOfEqualElementsMayBeNamed) {
   TorchOracle& oracle = Shared();
   constexpr char kChoiceTail[] = R"(

@@ -61,18 +61,18 @@ def rows(index="int64_t", grid="rows", threads="256", checks=""):
 
 
 class Exploration(CupelTest):
-    def task(self, inputs, caps=None):
+    def task(self, inputs, caps=None, function=FUNCTION):
         folder = self.folder / "doubled"
         folder.mkdir(exist_ok=True)
-        (folder / "func_forward.py").write_text(FUNCTION)
+        (folder / "func_forward.py").write_text(function)
         (folder / "config_forward.json").write_text(json.dumps({"single_input_configs": [inputs]}))
         if caps:
             (folder / "task.json").write_text(json.dumps({"emulator_forward": {"at_most": caps}}))
         return folder
 
-    def explored(self, source, *args, inputs=None, caps=None):
+    def explored(self, source, *args, inputs=None, caps=None, function=FUNCTION):
         done = self.cupel("check", self.write("kernel.cu", source), "--task",
-                          self.task(inputs or {"rows": 8, "columns": 64}, caps), "--device", "emu", "--seed", 1,
+                          self.task(inputs or {"rows": 8, "columns": 64}, caps, function), "--device", "emu", "--seed", 1,
                           "--trials", 1, "--distributions", "none", "--no-exact", *args)
         self.assertIn(done.status, (0, 1), done)
         return done
@@ -146,6 +146,34 @@ class Exploration(CupelTest):
         done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))
         self.assertEqual(done.json["verdict"], "accepted", done)
         self.assertTrue(any("at most 2000 columns" in text for text in self.limits(done)), done)
+
+    def test_workspaces_of_large_sizes_do_not_stay(self):
+        source = rows(checks="""
+  static torch::Tensor work;
+  if (!work.defined() || work.numel() < x.numel()) work = torch::empty({x.numel()}, x.options());
+  cudaMemsetAsync(work.data_ptr<float>(), 0, 4, at::cuda::getCurrentCUDAStream());""")
+        done = self.explored(source)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertGreater(len(done.json["exploration"]["judged"]), 8)
+        self.assertEqual(self.limits(done), [])
+
+    def test_numbers_that_host_code_reads_are_not_known(self):
+        function = FUNCTION.replace("forward_fn(x):", "forward_fn(x, factor):").replace(
+            "torch.relu(x) * 2", "torch.relu(x) * factor").replace("return fn(x)", "return fn(x, torch.tensor([2.0]))")
+        source = rows(checks='TORCH_CHECK(factor.item<float>() == 2, "the factor must be 2");').replace(
+            "forward(torch::Tensor x)", "forward(torch::Tensor x, torch::Tensor factor)")
+        done = self.explored(source, inputs={"rows": 70000, "columns": 64}, caps={"rows": 5}, function=function)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertEqual(self.limits(done), [])
+
+    def test_references_that_loop_over_a_size(self):
+        """A reference whose work grows with a size cannot be asked for all sizes."""
+        function = FUNCTION.replace("    return torch.relu(x) * 2", """    for _ in range(x.shape[0] * 20):
+        x = x + 0
+    return torch.relu(x) * 2""")
+        done = self.explored(rows(), function=function)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertGreater(done.json["exploration"]["recorded"], 20)
 
     def test_host_code_that_crashes(self):
         self.assertIn("host_crash", self.explored(rows(checks="if (x.size(0) % 7 == 0) __builtin_trap();")).codes)
