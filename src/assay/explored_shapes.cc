@@ -62,6 +62,7 @@ class Asker {
   Status Ask(const std::vector<size_t>& positions) {
     if (positions.empty()) return {};
     std::vector<task::Setting> settings;
+    settings.reserve(positions.size());
     for (const size_t i : positions) settings.push_back(sizes_[i].setting);
     TRY_ASSIGN(auto shapes, oracle_.Shapes(task_, direction_, settings));
     for (size_t k = 0; k < positions.size(); ++k) {

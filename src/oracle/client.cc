@@ -98,6 +98,7 @@ Result<std::vector<Json>> Client::Shapes(const task::Task& task, task::Direction
   const size_t before = known.size();
   TRY(AskShapes(task, direction, settings, known));
   std::vector<Json> found;
+  found.reserve(settings.size());
   for (const task::Setting& setting : settings) found.push_back(known[KeyOf(setting)]);
   const size_t after = known.size();
   for (auto item = known.begin(); item != known.end();) {

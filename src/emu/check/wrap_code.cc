@@ -15,7 +15,9 @@
 #include "emu/core/instrument.h"
 #include "emu/core/kernel.h"
 #include "emu/core/kernel_text.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/source_line.h"
+#include "emu/core/worker.h"
 #include "emu/isa/form.h"
 
 namespace cupel::emu {
