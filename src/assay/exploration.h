@@ -2,8 +2,8 @@
 // so the candidate is recorded at some hundreds of sizes. Each kind of work that it requests there
 // (other kernels, template instances, blocks, flags, library calls) is judged at one small size,
 // and so are both sides of boundaries between them. Sizes too large to execute are only recorded;
-// on the emulator the addresses of some of their blocks are checked. SPDX-License-Identifier:
-// Apache-2.0
+// on the emulator the addresses of some of their blocks are checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Which recorded calls request the same kind of work, so that judging one of them says most about
-// the others. SPDX-License-Identifier: Apache-2.0
+// the others.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

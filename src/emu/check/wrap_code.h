@@ -2,7 +2,8 @@
 // registers, lane by lane: an index that has wrapped may still be inside its buffer. If such a
 // value becomes an address, the access is reported. Values that other instructions make (bits,
 // minima, quotients, loads) count as meant, so hashes and generators of random numbers are not
-// reported. SPDX-License-Identifier: Apache-2.0
+// reported.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
