@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,7 +25,7 @@ namespace {
 
 using task::ExploredSize;
 
-constexpr size_t kMostJudged = 16, kMostKinds = 12, kMostBoundaries = 4;
+constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
 constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
 constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
 constexpr uint64_t kResidues = 32;
@@ -108,10 +109,22 @@ bool IsAboutAddresses(const records::Finding& finding) {
           finding.code == "misaligned" || finding.code == "wrapped_index");
 }
 
-std::string TextOf(const records::Finding& finding) {
-  std::string text = finding.message;
+/// A sentence that follows a colon.
+std::string AfterColon(std::string text) {
   if (text.ends_with('.')) text.pop_back();
-  if (finding.line > 0) text += fmt::format(" (line {})", finding.line);
+  const auto is_lower = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; };
+  if (text.starts_with("A ") || (text.size() > 1 && is_lower(text[1]))) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
+  return text;
+}
+
+std::string TextOf(const records::Finding& finding) {
+  std::string text = AfterColon(finding.message);
+  // The message about a wrapped index names the line of the arithmetic.
+  if (finding.line > 0 && finding.code != "wrapped_index") {
+    text += fmt::format(" (line {})", finding.line);
+  }
   return text;
 }
 
@@ -342,6 +355,7 @@ class Explorer {
       if (chosen.size() < kMostKinds && kinds.insert(seen->kind).second) chosen.push_back(seen);
     }
     AddBoundaries(chosen);
+    AddTelling(small, chosen);
     std::set<std::pair<std::string, uint64_t>> residues;
     const auto residue = [](const Seen* seen) {
       return std::pair(seen->size.key, static_cast<uint64_t>(seen->size.number) % kResidues);
@@ -352,6 +366,26 @@ class Explorer {
       if (residues.insert(residue(seen)).second) chosen.push_back(seen);
     }
     return chosen;
+  }
+
+  /// Adds for each keyword the sizes that most mistakes depend on, whatever the seed: the widest,
+  /// for loops that end too early; one that vectors of four fit and vectors of eight do not; an odd
+  /// one.
+  static void AddTelling(const std::vector<const Seen*>& small, std::vector<const Seen*>& chosen) {
+    std::map<std::string, std::vector<const Seen*>> by_key;
+    for (const Seen* seen : small) by_key[seen->size.key].push_back(seen);
+    const auto add = [&](const Seen* seen) {
+      if (std::ranges::find(chosen, seen) == chosen.end()) chosen.push_back(seen);
+    };
+    const auto number = [](const Seen* seen) { return seen->size.number; };
+    for (const auto& [key, sizes] : by_key) {
+      add(*std::ranges::max_element(sizes, {}, number));
+      for (const auto& is_wanted : {+[](int64_t n) { return n > 8 && n % 8 == 4; },
+                                    +[](int64_t n) { return n > 64 && n % 2 == 1; }}) {
+        const auto found = std::ranges::find_if(sizes, is_wanted, number);
+        if (found != sizes.end()) add(*found);
+      }
+    }
   }
 
   /// Adds the sizes before and after the kind of work changes, each change once.
@@ -406,7 +440,9 @@ class Explorer {
       }
       if (!report.passed()) continue;
       judged.insert(seen->kind);
-      result().judged.push_back(seen->size.setting.derived);
+      auto& sizes = result().judged;  // once for settings that differ in a dtype only
+      const std::string& size = seen->size.setting.derived;
+      if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
     }
     for (const Seen& seen : seen_) {
       if (!seen.kind.empty() && !judged.contains(seen.kind)) unjudged_.insert(seen.kind);
@@ -440,7 +476,8 @@ class Explorer {
     verdict_.settings.push_back(std::move(report));
     const std::string right = result().judged.empty() ? "" : RightSizes();
     for (records::Reason& reason : alone.reasons) {
-      reason.message = fmt::format("at {}, which no setting has{}: {}", at, right, reason.message);
+      reason.message =
+          fmt::format("at {}, which no setting has{}: {}", at, right, AfterColon(reason.message));
       AddReason(verdict_, records::Decision::kRejected, std::move(reason));
     }
     return true;
@@ -500,8 +537,8 @@ class Explorer {
     return best;
   }
 
-  /// True if a call at this number is refused for the same cause.
-  Result<bool> FailsAt(const Seen& failing, int64_t number) {
+  /// True if a call at this number is refused for the same cause, which `refusal` then has.
+  Result<bool> FailsAt(const Seen& failing, int64_t number, record::Refusal& refusal) {
     const ExploredSize size = task::AtNumber(failing.size, number);
     auto shapes = parts_.oracle->Shapes(*question_.task, question_.direction,
                                         std::vector<task::Setting>{size.setting});
@@ -513,21 +550,24 @@ class Explorer {
     seen.size = size;
     seen.args = std::move(shape->args);
     TRY(RecordOne(seen));
-    return !seen.plan && seen.refusal.code == failing.refusal.code;
+    const bool fails = !seen.plan && seen.refusal.code == failing.refusal.code;
+    if (fails) refusal = std::move(seen.refusal);
+    return fails;
   }
 
   Status LimitOne(const Seen& failing) {
     const Seen* below = Below(failing);
     int64_t first = failing.size.number;
     std::string text = failing.size.setting.derived;
+    record::Refusal refusal = failing.refusal;
     if (below != nullptr && IsLaunch(failing.refusal)) {
       int64_t works = below->size.number;
       for (int step = 0; step < kMostSteps && first - works > 1; ++step) {
         const int64_t middle = works + (first - works) / 2;
-        TRY_ASSIGN(const bool fails, FailsAt(failing, middle));
+        TRY_ASSIGN(const bool fails, FailsAt(failing, middle, refusal));
         (fails ? first : works) = middle;
       }
-      text = task::AtNumber(failing.size, first).setting.derived + " on";
+      text = fmt::format("{}={} on", failing.size.key, first);
     }
     const bool launch = IsLaunch(failing.refusal);
     AddLimit(launch ? failing.refusal.code : "refused",
@@ -535,7 +575,7 @@ class Explorer {
                          launch && text.ends_with(" on") ? "from "
                          : launch                        ? "at "
                                                          : "",
-                         text, failing.refusal.message));
+                         text, refusal.message));
     return {};
   }
 
@@ -557,12 +597,13 @@ class Explorer {
                  finding->where});
       return {};
     }
+    std::set<std::pair<std::string, int>> known;  // codes and lines: the smallest size is enough
     for (const Seen& seen : seen_) {
       if (runs == kMostAddressRuns) return {};
       if (!seen.plan || LargestOf(seen.args) <= INT32_MAX) continue;
       ++runs;
       TRY_ASSIGN(const auto finding, WrongAddress(seen));
-      if (!finding) continue;
+      if (!finding || !known.emplace(finding->code, finding->line).second) continue;
       AddLimit(finding->code,
                fmt::format("wrong at {} (a tensor has {} elements): {}", seen.size.setting.derived,
                            LargestOf(seen.args), TextOf(*finding)));

@@ -160,13 +160,20 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
                                  all - verdict.settings.size(), all));
     }
   }
-  const auto smaller = std::count_if(verdict.settings.begin(), verdict.settings.end(),
-                                     [](const auto& setting) { return !setting.reduced.empty(); });
+  // Without the sizes that were explored, and those that the candidate does not claim.
+  const auto is_judged = [](const records::SettingReport& setting) {
+    return !setting.id.starts_with("explored-") &&
+           setting.status != records::SettingStatus::kNotDeclared;
+  };
+  const auto judged = std::count_if(verdict.settings.begin(), verdict.settings.end(), is_judged);
+  const auto smaller = std::count_if(
+      verdict.settings.begin(), verdict.settings.end(),
+      [&](const auto& setting) { return is_judged(setting) && !setting.reduced.empty(); });
   if (smaller > 0) {
     list.push_back(fmt::format(
         "the task's own sizes at {} of {} settings: the emulator used the smaller sizes of "
         "task.json{} (use --full-size or a GPU to check the task's own sizes)",
-        smaller, verdict.settings.size(),
+        smaller, judged,
         verdict.exploration.recorded > 0
             ? "; at the task's own, the launches and the addresses of some blocks were checked"
             : ""));

@@ -160,8 +160,10 @@ class Exploration(CupelTest):
     def test_numbers_that_host_code_reads_are_not_known(self):
         function = FUNCTION.replace("forward_fn(x):", "forward_fn(x, factor):").replace(
             "torch.relu(x) * 2", "torch.relu(x) * factor").replace("return fn(x)", "return fn(x, torch.tensor([2.0]))")
-        source = rows(checks='TORCH_CHECK(factor.item<float>() == 2, "the factor must be 2");').replace(
-            "forward(torch::Tensor x)", "forward(torch::Tensor x, torch::Tensor factor)")
+        source = rows(checks='TORCH_CHECK(factor.item<float>() > 0, "the factor must be positive");').replace(
+            "forward(torch::Tensor x)", "forward(torch::Tensor x, torch::Tensor factor)").replace(
+            "int64_t columns)", "int64_t columns, float factor)").replace("2 * v", "factor * v").replace(
+            ", columns);", ", columns, factor.item<float>());")
         done = self.explored(source, inputs={"rows": 70000, "columns": 64}, caps={"rows": 5}, function=function)
         self.assertEqual(done.json["verdict"], "accepted", done)
         self.assertEqual(self.limits(done), [])

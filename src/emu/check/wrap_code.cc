@@ -172,7 +172,7 @@ const Op* WrapAccessThunk(Warp& warp, const Op* op) {
     const int line = LineOfInstruction(warp, known->source[lane]);
     return Fault(
         warp, op, "wrapped_index",
-        fmt::format("The address is {} bytes {} what the index means: arithmetic of 32 bits{} "
+        fmt::format("The address is {} bytes {} the one that is meant: arithmetic of 32 bits{} "
                     "exceeds its range.",
                     away < 0 ? -away : away, away < 0 ? "above" : "below",
                     line > 0 ? fmt::format(" at line {}", line) : ""),

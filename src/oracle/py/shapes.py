@@ -22,7 +22,7 @@ from task_error import TaskError, describe
 from tensor_values import leaves
 
 SEED = 1  # has no effect: fake tensors have no values
-SECONDS, ALL_SECONDS = 3, 30  # for one setting, and for all of a request: a reference may loop over a size
+SECONDS, ALL_SECONDS = 1, 8  # for one setting, and for all of a request: a reference may loop over a size
 
 
 @contextlib.contextmanager
