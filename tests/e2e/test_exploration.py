@@ -3,7 +3,7 @@ are too large to be judged here."""
 import json
 import unittest
 
-from support import CupelTest
+from support import CupelTest, ci_share
 
 FUNCTION = """
 import torch
@@ -60,6 +60,7 @@ def rows(index="int64_t", grid="rows", threads="256", checks=""):
     return (ROWS.replace("INDEX", index).replace("GRID", grid).replace("THREADS", threads).replace("CHECKS", checks))
 
 
+@ci_share(every=4)
 class Exploration(CupelTest):
     def task(self, inputs, caps=None, function=FUNCTION):
         folder = self.folder / "doubled"
