@@ -13,7 +13,6 @@
 #include "assay/judging_state.h"
 #include "assay/own_part.h"
 #include "assay/setting_judge.h"
-#include "base/random.h"
 
 namespace cupel::assay {
 namespace {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "assay/contract.h"
 #include "assay/explored_shapes.h"
 #include "assay/judging_state.h"
 #include "assay/own_part.h"
@@ -46,7 +45,6 @@ constexpr std::chrono::seconds kAddressDeadline{60};       // the instructions a
 struct Seen {
   ExploredSize size;
   std::vector<task::Value> args;
-  bool is_listed = false;  // one of the task's own settings
   std::optional<plan::Plan> plan;
   build::Images images;
   record::Refusal refusal;  // without a plan
@@ -207,14 +205,15 @@ class Explorer {
       result().note = "the task names no sizes that could vary";
       return false;
     }
+    std::vector<ExploredSize> judged, own;
     for (const task::Setting* setting : explored_.settings)
-      judged_.push_back({*setting, "", 0, false});
+      judged.push_back({*setting, "", 0, false});
     for (const task::Setting& setting : listed) {
-      if (setting.derived.empty()) own_.push_back({setting, "", 0, false});
+      if (setting.derived.empty()) own.push_back({setting, "", 0, false});
     }
-    TRY_ASSIGN(const bool known, AddShapes(judged_, &Explorer::covered_));
+    TRY_ASSIGN(const bool known, AddShapes(judged, &Explorer::covered_));
     if (!known) return false;
-    TRY(AddShapes(own_, &Explorer::own_seen_).transform([](bool) {}));
+    TRY(AddShapes(own, &Explorer::own_seen_).transform([](bool) {}));
     TRY(AddShapes(sizes, &Explorer::seen_).transform([](bool) {}));
     if (candidate_.images() == nullptr) KeepSome();
     if (!own_seen_.empty()) {
@@ -444,10 +443,11 @@ class Explorer {
       const std::string& size = seen->size.setting.derived;
       if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
     }
+    std::set<std::string> unjudged;
     for (const Seen& seen : seen_) {
-      if (!seen.kind.empty() && !judged.contains(seen.kind)) unjudged_.insert(seen.kind);
+      if (!seen.kind.empty() && !judged.contains(seen.kind)) unjudged.insert(seen.kind);
     }
-    result().unjudged = static_cast<int>(unjudged_.size());
+    result().unjudged = static_cast<int>(unjudged.size());
     return true;
   }
 
@@ -672,11 +672,9 @@ class Explorer {
   Random random_;
   records::Verdict& verdict_;
   std::unique_ptr<JudgingState> state_;
-  std::vector<ExploredSize> judged_, own_;
   std::vector<Seen> covered_, own_seen_, seen_;
   WorkKinds kinds_;
-  std::set<std::string> known_;     // kinds of work at judged settings
-  std::set<std::string> unjudged_;  // kinds of work
+  std::set<std::string> known_;  // kinds of work at judged settings
   size_t refusals_ = 0;
   uint64_t plan_bytes_ = 0;
 };

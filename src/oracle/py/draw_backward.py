@@ -80,8 +80,8 @@ class BackwardDraw(Draw):
         context = Context(len(self.inputs))
         output = self.run_forward(task.autograd, context)
         outputs, self.many = output_list(output)
-        layouts = task.gradient_layouts(init, inputs)
-        layouts += [None] * (len(outputs) - len(layouts))
+        delivered = task.gradient_layouts(init, inputs)
+        layouts = [*delivered, *[None] * (len(outputs) - len(delivered))]
         self.grads = [None if o is None or not o.is_floating_point() else gradient_of(o, layout, task.spread)
                       for o, layout in zip(outputs, layouts)]
         self.wanted = self.capture_backward(task.autograd, context)
