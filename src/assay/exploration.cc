@@ -26,6 +26,7 @@ using task::ExploredSize;
 
 constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
 constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
+constexpr int64_t kFewElements = 1 << 12;            // a kernel that is slow with these hangs
 constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
 constexpr uint64_t kResidues = 32;
 constexpr int kMostSteps = 24;         // of a search for the size from which launches fail
@@ -200,11 +201,6 @@ class Explorer {
     const task::Task& task = *question_.task;
     const std::vector<task::Setting>& listed =
         task.listed[direction].empty() ? task.settings[direction] : task.listed[direction];
-    std::vector<ExploredSize> sizes = task::ExploredSizes(task.settings[direction], listed);
-    if (sizes.empty()) {
-      result().note = "the task names no sizes that could vary";
-      return false;
-    }
     std::vector<ExploredSize> judged, own;
     for (const task::Setting* setting : explored_.settings)
       judged.push_back({*setting, "", 0, false});
@@ -213,15 +209,34 @@ class Explorer {
     }
     TRY_ASSIGN(const bool known, AddShapes(judged, &Explorer::covered_));
     if (!known) return false;
+    const std::vector<ExploredSize> sizes =
+        task::ExploredSizes(WithDefaults(task.settings[direction]), WithDefaults(listed));
+    if (sizes.empty()) {
+      result().note = "the task names no sizes that could vary";
+      return false;
+    }
     TRY(AddShapes(own, &Explorer::own_seen_).transform([](bool) {}));
     TRY(AddShapes(sizes, &Explorer::seen_).transform([](bool) {}));
     if (candidate_.images() == nullptr) KeepSome();
     if (!own_seen_.empty()) {
       const Seen& first = own_seen_.front();
-      TRY(AddShapes(task::LargeSizes(first.size.setting, LargestOf(first.args)), &Explorer::seen_)
+      const std::vector<task::Setting> setting = WithDefaults({first.size.setting});
+      TRY(AddShapes(task::LargeSizes(setting.front(), LargestOf(first.args)), &Explorer::seen_)
               .transform([](bool) {}));
     }
     return true;
+  }
+
+  /// Settings with the sizes that they leave to the task's signatures.
+  std::vector<task::Setting> WithDefaults(std::vector<task::Setting> settings) const {
+    for (task::Setting& setting : settings) {
+      Json init = defaults_[0], inputs = defaults_[1];
+      init.update(setting.init);
+      inputs.update(setting.inputs);
+      setting.init = std::move(init);
+      setting.inputs = std::move(inputs);
+    }
+    return settings;
   }
 
   /// False if the oracle cannot tell.
@@ -237,6 +252,8 @@ class Explorer {
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto& shape = (*shapes)[i];
       if (!shape || BytesOf(shape->args) > kMostBytes || !IsClaimed(sizes[i].setting)) continue;
+      defaults_[0].update(shape->default_init);
+      defaults_[1].update(shape->default_inputs);
       Seen seen;
       seen.size = sizes[i];
       seen.args = std::move(shape->args);
@@ -289,10 +306,10 @@ class Explorer {
       }
     }
     if (left_out > 0) {
-      result().note = fmt::format(
-          "{} of {} were left out: host code refuses many, or is slow, or "
-          "requests much work",
-          left_out, seen_.size());
+      AddNote(fmt::format(
+          "{} of {} were left out: host code refuses many, or is slow, or requests much "
+          "work",
+          left_out, seen_.size()));
     }
     std::erase_if(seen_, [](const Seen& seen) { return !seen.plan && seen.refusal.code.empty(); });
     result().recorded = static_cast<int>(seen_.size());
@@ -418,6 +435,7 @@ class Explorer {
   Result<bool> JudgeMembers() {
     const std::vector<const Seen*> chosen = ChooseMembers();
     std::set<std::string> judged = known_;
+    std::vector<std::string> slow;
     int done = 0;
     Quick recorder(state_->recorder());
     for (const Seen* seen : chosen) {
@@ -430,6 +448,10 @@ class Explorer {
       context.tries_controls = false;
       TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
       records::SettingReport& report = judgement.report;
+      if (report.status == records::SettingStatus::kFailed && IsTooSlow(report, *seen)) {
+        slow.push_back(report.derived);
+        continue;
+      }
       if (report.status == records::SettingStatus::kFailed) {
         if (Reject(std::move(report))) return false;
         continue;
@@ -443,12 +465,26 @@ class Explorer {
       const std::string& size = seen->size.setting.derived;
       if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
     }
+    if (!slow.empty()) {
+      AddNote(fmt::format("the emulator would take too long at {}", fmt::join(slow, ", ")));
+    }
     std::set<std::string> unjudged;
     for (const Seen& seen : seen_) {
       if (!seen.kind.empty() && !judged.contains(seen.kind)) unjudged.insert(seen.kind);
     }
     result().unjudged = static_cast<int>(unjudged.size());
     return true;
+  }
+
+  /// Whether the kernel only exceeded the budget of instructions, at a size at which a correct one
+  /// may, too, as its work may be a square of the size. With few elements, it hangs.
+  static bool IsTooSlow(const records::SettingReport& report, const Seen& seen) {
+    const bool all = std::ranges::all_of(report.findings, [](const records::Finding& finding) {
+      return finding.code == "instruction_budget" || finding.code == "time_out" ||
+             finding.severity != records::Severity::kError;
+    });
+    return all && !report.findings.empty() && report.problems.empty() &&
+           LargestOf(seen.args) > kFewElements;
   }
 
   /// Whether the shape alone is wrong. At sizes that a task does not mean (more heads of keys than
@@ -489,6 +525,10 @@ class Explorer {
       text += fmt::format("{}{}", i == 0 ? "" : "; ", result().judged[i]);
     }
     return fmt::format(" (right at all settings, and at {})", text);
+  }
+
+  void AddNote(const std::string& note) {
+    result().note += (result().note.empty() ? "" : "; ") + note;
   }
 
   void AddLimit(std::string code, std::string message) {
@@ -673,6 +713,7 @@ class Explorer {
   records::Verdict& verdict_;
   std::unique_ptr<JudgingState> state_;
   std::vector<Seen> covered_, own_seen_, seen_;
+  Json defaults_[2] = {Json::object(), Json::object()};  // CallShape::default_init, default_inputs
   WorkKinds kinds_;
   std::set<std::string> known_;  // kinds of work at judged settings
   size_t refusals_ = 0;

@@ -8,6 +8,7 @@
 
 #include "base/lanes.h"
 #include "judge/explain.h"
+#include "judge/ranking.h"
 #include "judge/scan.h"
 
 namespace cupel::judge {
@@ -151,6 +152,20 @@ std::optional<records::Comparison> RefuseByType(const task::Tensor& got, const t
   return std::nullopt;
 }
 
+/// A tensor to compare, and the memory of its elements if they are not the candidate's.
+struct Compared {
+  Compared(const task::Tensor& got, int64_t first, const task::Output& want) : tensor(got) {
+    if (!want.ranking) return;
+    bytes = WithIndicesOfTruth(got, first, want);
+    tensor.storage = bytes;
+    tensor.offset = 0;
+  }
+  Compared(const Compared&) = delete;
+  Compared& operator=(const Compared&) = delete;
+  std::vector<std::byte> bytes;
+  task::Tensor tensor;
+};
+
 /// Sets the error limits from the dtype and the error scale.
 void SetLimits(const task::Output& want, records::Comparison& result) {
   if (!IsFloating(want.dtype)) return;
@@ -179,7 +194,9 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
-  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit), want.neighbours);
+  const Compared compared(got, 0, want);
+  const Scanner scan(compared.tensor, want.truth, RuleFor(want.dtype, result.max_limit),
+                     want.neighbours);
   Totals totals = scan.Run(threads);
   if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
@@ -201,7 +218,9 @@ records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& 
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
-  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit), want.neighbours);
+  const Compared compared(got, 0, want);
+  const Scanner scan(compared.tensor, want.truth, RuleFor(want.dtype, result.max_limit),
+                     want.neighbours);
   Conclude(scan.Run(ThreadsFor(result.count)), want, result);
   return result;
 }
@@ -236,7 +255,8 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
     };
     std::vector<task::Tensor> neighbours;
     for (const task::Tensor& tensor : want.neighbours) neighbours.push_back(of_range(tensor));
-    const Scanner scan(part, of_range(want.truth), RuleFor(want.dtype, result.max_limit),
+    const Compared compared(part, range.begin, want);
+    const Scanner scan(compared.tensor, of_range(want.truth), RuleFor(want.dtype, result.max_limit),
                        neighbours);
     Totals here = scan.Run(1);
     for (int64_t element : here.first_wrong) {

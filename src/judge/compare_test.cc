@@ -161,6 +161,51 @@ TEST(Compare, AcceptsNeighboursAtTies) {
   EXPECT_EQ(judge().code, "broken_case");
 }
 
+TEST(Compare, RankedElementsThatAreEqualMayBeInAnyOrder) {
+  // Two rows of four: in the first, elements 1 and 2 are equal; in the second, all are.
+  const std::vector<int32_t> labels = {0, 1, 1, 2, 5, 5, 5, 5};
+  const std::vector<int64_t> truth = {3, 1, 2, 0, 1, 2};  // the three largest
+  std::vector<int64_t> got = truth;
+  task::Output want;
+  want.dtype = DType::kI64;
+  want.shape = {2, 3};
+  want.truth = TensorOf(truth, {2, 3}, DType::kI64);
+  const auto wrong = [&](std::vector<int64_t> indices) {
+    got = std::move(indices);
+    return Compare(TensorOf(got, {2, 3}, DType::kI64), want).wrong_count;
+  };
+  EXPECT_EQ(wrong({3, 2, 1, 0, 1, 2}), 2);
+  want.ranking = task::Ranking{TensorOf(labels, {2, 4}, DType::kI32), 1};
+  EXPECT_EQ(wrong({3, 2, 1, 0, 1, 2}), 0);
+  EXPECT_EQ(wrong({3, 1, 2, 3, 2, 1}), 0);
+  EXPECT_EQ(wrong({3, 1, 2, 3, 3, 1}), 1);   // one twice, neither as the truth has it
+  EXPECT_EQ(wrong({3, 1, 2, 2, 1, 2}), 1);   // twice, once as the truth has it
+  EXPECT_EQ(wrong({1, 3, 2, 0, 1, 2}), 2);   // other elements
+  EXPECT_EQ(wrong({3, 1, 2, 0, 4, -1}), 2);  // no elements
+  // A sample of blocks.
+  engine::OutputTensor sampled;
+  sampled.dtype = DType::kI64;
+  sampled.shape = {2, 3};
+  sampled.is_sampled = true;
+  sampled.written = {{3, 5}};
+  const std::vector<int64_t> part = {3, 2};
+  const auto bytes = std::as_bytes(std::span(part));
+  sampled.bytes.assign(bytes.begin(), bytes.end());
+  EXPECT_TRUE(CompareWritten(sampled, want).ok);
+  // Ranked along the first dimension, of which the output has one index.
+  want.shape = {2};
+  const std::vector<int64_t> first = {1, 2};
+  want.truth = TensorOf(first, {2}, DType::kI64);
+  const std::vector<int32_t> columns = {0, 0, 1, 1, 1, 1};
+  want.ranking = task::Ranking{TensorOf(columns, {3, 2}, DType::kI32), 0};
+  const auto one = [&](std::vector<int64_t> indices) {
+    got = std::move(indices);
+    return Compare(TensorOf(got, {2}, DType::kI64), want).wrong_count;
+  };
+  EXPECT_EQ(one({2, 1}), 0);
+  EXPECT_EQ(one({0, 1}), 1);
+}
+
 TEST(Compare, FloorAllowsFlushedDenormalsButNotFlushedHalves) {
   Fixture f({16});
   for (double& t : f.truth) t *= 1e-40;

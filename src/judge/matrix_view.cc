@@ -110,6 +110,7 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
   view.rows_ = std::min(view.rows_, most);
   view.share_ = static_cast<double>(view.count()) / static_cast<double>(all);
   view.want_ = output;
+  view.want_.ranking.reset();  // its labels are of the whole output
   view.want_.shape = {view.rows_, view.columns_};
   Restrict(view.want_.reference, view.first_, view.want_.shape);
   Restrict(view.want_.truth, view.first_, view.want_.shape);

@@ -450,6 +450,10 @@ TEST_F(OracleTest, ShapesOfCallsNeedNoMemory) {
   EXPECT_EQ(x.storage.size(), 16'000'000'112u);
   EXPECT_EQ(x.storage.back(), std::byte{0});
   EXPECT_EQ(std::get<int64_t>(large->args[2].data), 3);
+  EXPECT_EQ(large->default_inputs, Json::object());  // the setting names all sizes
+  const auto whole = Shared().Shapes(task, Direction::kForward, {task::Setting()});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(std::get<task::CallShape>(whole->front()).default_inputs, (Json{{"n", 8}}));
   EXPECT_TRUE(std::holds_alternative<SettingFailure>((*shapes)[2]));  // beyond any machine
   // The task's own reference refuses this one.
   ASSERT_TRUE(std::holds_alternative<SettingFailure>((*shapes)[3]));
@@ -1096,6 +1100,51 @@ def get_inputs():
       }
       EXPECT_EQ(right, best) << code << " row " << row;
     }
+  }
+}
+
+TEST_F(OracleTest, RankedElementsHaveLabels) {
+  TorchOracle& oracle = Shared();
+  constexpr char kRankedTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [(torch.randn(8, 32) * 2).round()]
+)";
+  const auto made = [&](const std::string& code) {
+    return One(oracle, MakeTask("def forward_fn(x):\n    return " + code + kRankedTail));
+  };
+  // The labels of elements are equal where the elements are.
+  for (const char* code :
+       {"torch.sort(x)[1]", "x.sort(dim=1, descending=True).indices", "torch.topk(x, 5).indices",
+        "torch.argsort(-x, dim=-1)", "x.t().topk(3, dim=0)[1].int()",
+        "(x / 3).kthvalue(4, keepdim=True)[1]", "torch.median(x, 1)[1]"}) {
+    const CaseOutcome outcome = made(code);
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    const task::Case& one = std::get<Case>(outcome);
+    const task::Output& y = one.outputs.at(0);
+    const task::Tensor& x = *one.args[0].AsTensor();
+    ASSERT_TRUE(y.ranking) << code;
+    const task::Tensor& labels = y.ranking->labels;
+    const bool is_transposed = labels.shape[0] == 32;
+    ASSERT_EQ(labels.numel(), 256) << code;
+    for (int64_t row = 0; row < 8; ++row) {
+      for (int64_t i = 1; i < 32; ++i) {
+        const auto label = [&](int64_t k) {
+          return task::ElementAsDouble(labels, is_transposed ? 8 * k + row : 32 * row + k);
+        };
+        const auto value = [&](int64_t k) { return task::ElementAsDouble(x, 32 * row + k); };
+        EXPECT_EQ(label(i) == label(0), value(i) == value(0)) << code << " row " << row;
+      }
+    }
+    EXPECT_EQ(task::ElementAsDouble(y.reference, 7), task::ElementAsDouble(y.truth, 7)) << code;
+  }
+  for (const char* code : {"torch.sort(x, stable=True)[1]", "torch.topk(x, 5).values",
+                           "torch.topk(x, 5)[1] + 1", "x.median()"}) {
+    const CaseOutcome outcome = made(code);
+    ASSERT_EQ(FailureOf(outcome), "") << code;
+    EXPECT_FALSE(std::get<Case>(outcome).outputs.at(0).ranking) << code;
   }
 }
 

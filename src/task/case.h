@@ -5,14 +5,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "os/mapped_file.h"
 #include "task/tensor.h"
 
 namespace cupel::task {
+
+/// How an output's indices rank elements. An index is right if its element has the label of the one
+/// that the truth names, and if no other index of the same row names that element.
+struct Ranking {
+  Tensor labels;  // int32, contiguous; of all elements that are ranked
+  int dim = 0;    // the ranked dimension of `labels`; the output has it too, or lacks it
+};
 
 /// The expected result at one position.
 struct Output {
@@ -29,6 +38,7 @@ struct Output {
   /// rounding of a tie is below the tie, or above it; and if it named others of equal elements. An
   /// element that equals that of the truth or one of these is right.
   std::vector<Tensor> neighbours;
+  std::optional<Ranking> ranking;  // integer outputs only: they are indices of ranked elements
   double error_scale = 0;  // E of the tolerance rule, absolute; 0 for integer outputs (exact)
   /// The reference rounds to float8, and the truth leaves that out: so may exact values.
   bool rounds_to_float8 = false;
@@ -56,6 +66,8 @@ struct Case {
 struct CallShape {
   std::vector<Value> args;
   std::span<const std::byte> zeros;  // all of them
+  /// Whole numbers that the task's signatures give to keywords that the setting leaves out.
+  Json default_init = Json::object(), default_inputs = Json::object();
 };
 
 }  // namespace cupel::task

@@ -106,6 +106,25 @@ Result<std::vector<Tensor>> ReadNeighbours(const Safetensors& file, const Json& 
   return found;
 }
 
+Result<Ranking> ReadRanking(const Safetensors& file, const Json& entry, const Output& output,
+                            const std::string& what) {
+  TRY_ASSIGN(const Json* json, JsonObject(entry, "ranking", what));
+  Ranking ranking;
+  TRY_ASSIGN(ranking.labels, FindTensor(file, *json, "labels", what));
+  TRY_ASSIGN(const int64_t dim, JsonInt(*json, "dim", what));
+  std::vector<int64_t> rows = ranking.labels.shape, of_output = output.shape;
+  if (dim < 0 || dim >= static_cast<int64_t>(rows.size())) {
+    return NotACase(what, "a ranking has no such dimension");
+  }
+  rows.erase(rows.begin() + dim);
+  if (of_output.size() == ranking.labels.shape.size()) of_output.erase(of_output.begin() + dim);
+  if (IsFloating(output.dtype) || ranking.labels.dtype != DType::kI32 || rows != of_output) {
+    return NotACase(what, "a ranking does not fit its output");
+  }
+  ranking.dim = static_cast<int>(dim);
+  return ranking;
+}
+
 Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std::string& what) {
   Output output;
   TRY_ASSIGN(output.name, JsonString(entry, "name", what));
@@ -127,6 +146,9 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
   if (entry.contains("neighbours")) {
     TRY_ASSIGN(output.neighbours, ReadNeighbours(file, entry, output, what));
+  }
+  if (entry.contains("ranking")) {
+    TRY_ASSIGN(output.ranking, ReadRanking(file, entry, output, what));
   }
   TRY_ASSIGN(output.error_scale, JsonNumber(entry, "error_scale", what));
   TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
@@ -170,6 +192,16 @@ Status CheckChanged(const Case& read, std::string_view what) {
   return {};
 }
 
+/// An object of whole numbers.
+Result<Json> ReadDefaults(const Json& defaults, const std::string& key, const std::string& where) {
+  TRY_ASSIGN(const Json* numbers, JsonObject(defaults, key.c_str(), where));
+  if (numbers->size() > kMaxArguments) return NotACase(where, "too many defaults");
+  for (const auto& [name, value] : numbers->items()) {
+    if (!value.is_number_integer()) return NotACase(where, "a default is no whole number");
+  }
+  return *numbers;
+}
+
 }  // namespace
 
 size_t Case::ReturnedOutputs() const {
@@ -203,10 +235,15 @@ Result<CallShape> ReadCallShape(const Json& json, std::span<const std::byte> zer
     tensor.strides = {1};
     tensor.storage = zeros.first(static_cast<size_t>(elements * SizeOf(*known)));
   }
-  CallShape shape{{}, zeros};
+  CallShape shape;
+  shape.zeros = zeros;
   for (size_t i = 0; i < args->size(); ++i) {
     TRY_ASSIGN(Value value, ReadValue(file, (*args)[i], fmt::format("{}: args[{}]", what, i), 0));
     shape.args.push_back(std::move(value));
+  }
+  if (const auto defaults = json.find("defaults"); defaults != json.end()) {
+    TRY_ASSIGN(shape.default_init, ReadDefaults(*defaults, "init", where));
+    TRY_ASSIGN(shape.default_inputs, ReadDefaults(*defaults, "inputs", where));
   }
   return shape;
 }

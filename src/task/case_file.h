@@ -17,8 +17,9 @@ namespace cupel::task {
 /// not store, such as setting and content_hash, stay empty. Errors are kInvalidArgument.
 Result<Case> ReadCase(os::MappedFile mapping, std::string_view what);
 
-/// Reads "args" as in a case, and "storages": each with "name", "dtype" and "elements". Storages
-/// borrow `zeros`; a storage that is larger is an error. Errors are kInvalidArgument.
+/// Reads "args" as in a case, "storages", each with "name", "dtype" and "elements", and perhaps
+/// "defaults", an object of whole numbers for "init" and one for "inputs". Storages borrow `zeros`;
+/// a storage that is larger is an error. Errors are kInvalidArgument.
 Result<CallShape> ReadCallShape(const Json& json, std::span<const std::byte> zeros,
                                 std::string_view what);
 

@@ -178,6 +178,24 @@ class Exploration(CupelTest):
         self.assertEqual(done.json["verdict"], "accepted", done)
         self.assertGreater(done.json["exploration"]["recorded"], 20)
 
+    def test_sizes_that_the_task_leaves_to_its_signature(self):
+        """The settings of many tasks name no sizes: get_inputs has defaults."""
+        source = rows(threads="std::min(columns, 1024)").replace("for (int i = threadIdx.x; i < columns; i += blockDim.x) {",
+                                                                 "{ const int i = threadIdx.x;")
+        done = self.explored(source, inputs={"rows": 8})
+        self.assertIn("columns=", done.json["reasons"][0]["message"])
+        self.assertEqual(self.explored(rows(), inputs={"rows": 8}).json["verdict"], "accepted")
+
+    def test_kernels_whose_work_is_a_square_of_the_size(self):
+        """They are too slow at the largest sizes, which is no fault; a kernel that hangs at small sizes is rejected."""
+        slow = rows().replace("const float v =", "float none = 0;\n    for (int j = 0; j < columns; ++j) none += x[base + j] > "
+                              "1e30f;\n    const float v = none +")
+        done = self.explored(slow, inputs={"rows": 8, "columns": 64})
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertIn("too long", done.json["exploration"]["note"])
+        hangs = rows().replace("for (int i", "if (columns == 63) { volatile int x = 0; while (x == 0) {} }\n  for (int i")
+        self.assertEqual(self.explored(hangs).json["verdict"], "rejected")
+
     def test_host_code_that_crashes(self):
         self.assertIn("host_crash", self.explored(rows(checks="if (x.size(0) % 7 == 0) __builtin_trap();")).codes)
 

@@ -20,6 +20,7 @@ from distribution_checks import Inapplicable
 from draw_base import Draw
 from loaded_task import Task
 from oracle_types import Json
+from rankings import Ranking
 from task_error import TaskError
 from tensor_values import Outputs, storage_bytes
 
@@ -89,7 +90,8 @@ class CaseFile:
                 "shape": list(t.shape), "strides": strides, "offset": offset}
 
     def output(self, i: int, name: str, reference: torch.Tensor | None, truth: torch.Tensor | None, scale: float,
-               conditioning: float, rounds_to_float8: bool, neighbours: Sequence[torch.Tensor | None]) -> Json:
+               conditioning: float, rounds_to_float8: bool, neighbours: Sequence[torch.Tensor | None],
+               ranking: Ranking | None) -> Json:
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
@@ -99,7 +101,12 @@ class CaseFile:
             truth = truth.to(reference.dtype if exact else torch.float64).cpu()
         if float8.is_float8(reference.dtype):
             truth, rounds_to_float8 = float8.held(truth, reference.dtype), True
-        keys = {}
+        keys: Json = {}
+        labels = ranking.labels() if ranking is not None else None
+        if ranking is not None and labels is not None:
+            keys["ranking"] = {"labels": "output.%d.labels" % i, "dim": ranking.dim}
+            self.add(keys["ranking"]["labels"], labels.reshape(-1), labels.shape)
+            reference = with_truth(reference, truth, labels, ranking.dim)
         for what, tensor in (("reference", reference), ("truth", truth)):
             keys[what] = "output.%d.%s" % (i, what)
             self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
@@ -194,6 +201,13 @@ def digest_of(memory: mmap.mmap, size: int) -> str:
         view.release()
 
 
+def with_truth(reference: torch.Tensor, truth: torch.Tensor, labels: torch.Tensor, dim: int) -> torch.Tensor:
+    """PyTorch's own indices, with the truth's where both name equal elements."""
+    own, exact = ((t if t.dim() == labels.dim() else t.unsqueeze(dim)).to(torch.int64) for t in (reference, truth))
+    same = labels.gather(dim, own) == labels.gather(dim, exact)
+    return torch.where(same.reshape(truth.shape), truth, reference)
+
+
 def write_case(task: Task, request: Json, folders: list[str], name: str, draw: Draw, reference: Outputs, truth: Outputs,
                scales: list[float]) -> Json:
     case = CaseFile()
@@ -204,8 +218,9 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
         around = list(zip(*draw.neighbours())) or around
         if draw.trace.equals > equal_choices.MOST and request.get("distribution", "usual") != "usual":
             raise Inapplicable("more than %d elements are equally large, and any may be named" % equal_choices.MOST)
-    outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a) for i, (n, r, t, s, c, a) in
-               enumerate(zip(draw.names, reference, truth, scales, conditions, around))]
+    ranked = draw.rankings() or [None] * len(reference)
+    outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a, k) for i, (n, r, t, s, c, a, k) in
+               enumerate(zip(draw.names, reference, truth, scales, conditions, around, ranked))]
     for output, position in zip(outputs[len(outputs) - len(draw.changed):], draw.changed):
         output["argument"] = position
     description = {"version": 1, "task": task.name, "direction": task.direction,

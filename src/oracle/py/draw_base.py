@@ -12,6 +12,7 @@ import dtype_trace
 import equal_choices
 import float64_place
 import memory_limit
+import rankings
 import rounding_ties
 from float64_place import Cpu
 from oracle_types import Json
@@ -97,6 +98,18 @@ class Draw:
             if self.trace.equals <= len(found):
                 break
         return found
+
+    def rankings(self) -> list[rankings.Ranking | None]:
+        """For each output, the ranking that gives its indices. Empty if the reference ranks nothing."""
+        known = [call.ranking for call in self.trace.calls if call.ranking is not None]
+        if not known:
+            return []
+        self.trace.watches_ranks = True
+        try:
+            outputs = self.truth()
+        finally:
+            self.trace.watches_ranks = False
+        return [next((ranking for ranking in known if ranking.gives(output)), None) for output in outputs]
 
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         raise NotImplementedError

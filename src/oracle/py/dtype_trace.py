@@ -2,8 +2,8 @@
 # so `x.dtype`, torch.finfo(x.dtype) and `y.to(x.dtype)` would mean something else there. PyTorch's own run
 # records the types, and the float64 run repeats them: `x.dtype` gives the type that PyTorch's own run had,
 # and what was rounded to float8 keeps all its digits but saturates as float8 does. It also records what is
-# rounded to integers (rounding_ties.py), which elements are named as the largest (equal_choices.py), and which of the
-# call's numbers are converted to integers (carried_integers.py).
+# rounded to integers (rounding_ties.py), which elements are named as the largest (equal_choices.py) or are ranked
+# (rankings.py), and which of the call's numbers are converted to integers (carried_integers.py).
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 import equal_choices
 import float8
+import rankings
 import rounding_ties
 from carried_integers import Carried
 
@@ -38,14 +39,14 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
 class Call:
     """One call of PyTorch. `answer`: the type that it returned, if it returned one. `rounded`: the float8
     types of its results, if it rounded to them, else empty. `rounding`: if it rounded to integers. `choice`: if it
-    named elements."""
-    __slots__ = ("function", "answer", "choice", "rounded", "rounding")
+    named elements. `ranking`: if it ranked them."""
+    __slots__ = ("answer", "choice", "function", "ranking", "rounded", "rounding")
 
     def __init__(self, function: Callable[..., Any], given: list[torch.dtype], result: Any,
                  made: list[torch.dtype], rounding: rounding_ties.Rounding | None = None,
-                 choice: equal_choices.Choice | None = None) -> None:
+                 choice: equal_choices.Choice | None = None, ranking: rankings.Ranking | None = None) -> None:
         """`given`, `made`: types of the floating-point tensors that it got and of its results."""
-        self.function, self.rounding, self.choice = function, rounding, choice
+        self.function, self.rounding, self.choice, self.ranking = function, rounding, choice, ranking
         self.answer = result if isinstance(result, torch.dtype) else None
         small = [t if float8.is_float8(t) and any(g != t for g in given or (None,)) else None for t in made]
         self.rounded = tuple(small) if any(small) else ()
@@ -61,6 +62,7 @@ class Trace:
         self.observes = False  # whether a float64 run of moved inputs shows which of these numbers depend on inputs
         self.near_ties = False  # whether such a run has found one
         self.named: int | None = None  # which of equal elements float64 runs name; None: PyTorch's choice
+        self.watches_ranks = False  # whether a float64 run shows which elements it ranks
         self.equals = 0  # how many equal elements a row has at most, as such a run has found
 
     @property
@@ -93,6 +95,7 @@ class Record(TorchFunctionMode):
         given = [t.dtype for t in tensors((args, kwargs)) if t.is_floating_point()]
         rounding = rounding_ties.before_call(function, args, kwargs)
         choice = equal_choices.before_call(function, args, kwargs)
+        ranking = rankings.before_call(function, args, kwargs)
         result = function(*args, **kwargs)
         rounding = rounding or rounding_ties.after_call(function, args, result)
         self.carried.note(function, args, result)
@@ -101,7 +104,7 @@ class Record(TorchFunctionMode):
             if dtype.is_floating_point and dtype.itemsize == 1 and not float8.is_float8(dtype):
                 raise NotImplementedError("unsupported: the reference computes with %s, which cupel does not "
                                           "support" % str(dtype).replace("torch.", ""))
-        self.calls.append(Call(function, given, result, made, rounding, choice))
+        self.calls.append(Call(function, given, result, made, rounding, choice, ranking))
         return result
 
 
@@ -130,6 +133,8 @@ class Repeat(TorchFunctionMode):
         result = function(*args, **kwargs)
         if call.choice is not None and self.trace.named is not None:
             result = self.naming(call, args[0] if args else kwargs["input"], result)
+        if call.ranking is not None and self.trace.watches_ranks:
+            call.ranking.observe(args[0] if args else kwargs["input"], result)
         if not call.rounded:
             return result
         made = results(result, args)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -55,13 +56,22 @@ def draw_at(task: Task, init: Json, inputs: Json) -> Draw:
     return draw
 
 
+def defaults_of(task: Task, init: Json, inputs: Json) -> Json:
+    """The whole numbers that the task's signatures give to keywords that a setting leaves out."""
+    def left_out(function: Callable[..., Any], given: Json) -> Json:
+        defaults = {p.name: p.default for p in inspect.signature(function).parameters.values()}
+        return {k: v for k, v in defaults.items() if type(v) is int and k not in given}
+    return {"init": left_out(task.model_class.__init__, init),
+            "inputs": left_out(task.get_inputs, inputs)}
+
+
 def describe_call(task: Task, init: Json, inputs: Json) -> Json:
     draw = draw_at(task, init, inputs)
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     storages = [{"name": name, "dtype": dtype_name(flat.dtype), "elements": flat.numel()}
                 for name, flat, _ in case.tensors]
-    return {"args": args, "storages": storages}
+    return {"args": args, "storages": storages, "defaults": defaults_of(task, init, inputs)}
 
 
 def stop_slow_code(signum: int, frame: Any) -> None:
