@@ -123,6 +123,29 @@ void ForEachElement(const CupelTensor& a, const CupelTensor& b, Visit visit) {
 
 }  // namespace cupel::shim
 
+namespace cupel::shim {
+
+/// Copies a CUDA tensor to one on the CPU of the same sizes, element by element. The recorder knows
+/// few values (task::HostMayRead) and ends the recording at others.
+inline void Download(const at::Tensor& to, const at::Tensor& from) {
+  CupelTensor element = from.d();
+  element.ndim = 0;
+  int64_t index[CUPEL_MAX_DIMS] = {};
+  ForEachElement(to.d(), to.d(), [&](void* p, void*) {
+    element.offset = from.d().offset;
+    for (int i = 0; i < from.dim(); ++i) element.offset += index[i] * from.stride(i);
+    unsigned char bytes[8] = {};
+    cupel_rt_item(&element, bytes);
+    StoreElement(to.scalar_type(), p, LoadElement(from.scalar_type(), bytes), false);
+    for (int64_t i = from.dim(); i-- > 0;) {
+      if (++index[i] < from.size(i)) break;
+      index[i] = 0;
+    }
+  });
+}
+
+}  // namespace cupel::shim
+
 namespace at {
 
 CUPEL_INLINE void* Tensor::Address() const { return numel() ? TypedAddress() : nullptr; }
@@ -183,10 +206,7 @@ CUPEL_INLINE Tensor& Tensor::copy_(const Tensor& source, bool) const {
   } else if (numel() == 1) {
     fill_(from.item());
   } else {
-    cupel::shim::Refuse("reads_device_memory",
-                        Text() << "the host code copies a CUDA tensor of " << numel()
-                               << " elements to the CPU (only one-element inputs have a value "
-                                  "there)");
+    cupel::shim::Download(*this, from);
   }
   return self;
 }

@@ -15,6 +15,7 @@
 #include "assay/loaded_images.h"
 #include "assay/own_part.h"
 #include "assay/provenance.h"
+#include "assay/refused_sizes.h"
 #include "assay/setting_judge.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -171,7 +172,11 @@ bool EndsJudging(const records::SettingReport& report, const Question& question)
         return finding.code == "instruction_budget" || finding.code == "deadlock" ||
                finding.code == "time_out" || finding.code == "gpu_fault";
       });
-  return hangs || !report.problems.empty() ||
+  // Host code may refuse some sizes and be right at others.
+  const bool is_broken = std::ranges::any_of(report.problems, [](const records::Reason& problem) {
+    return problem.code != "host_exception";
+  });
+  return hangs || is_broken ||
          (question.stop_at_first_failure && report.status == records::SettingStatus::kFailed);
 }
 
@@ -341,6 +346,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   JudgeOperators(verdict, question, state.operators, state.own_work.kernels);
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
+  NameRefusedSizes(verdict, settings);
   if (images == nullptr && state.operators.empty()) JudgeCopies(verdict, state.own_work);
   launched = std::move(state.launched);
   if (!searched.empty() && verdict.decision == records::Decision::kAccepted) {

@@ -123,9 +123,9 @@ class SettingBench {
                             Random(seed_).Fork("addresses of " + kernel.name)()));
     Prepared prepared{kernel.name, nullptr, {}};
     build::Images images;
-    const std::string first_key = RecordingKey(cases_.front().args);
+    const std::string first_key = RecordingKey(cases_.front().args, true);
     const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
-      return RecordingKey(wanted.args) == first_key;
+      return RecordingKey(wanted.args, true) == first_key;
     });
     if (cases_.front().ReturnedOutputs() < cases_.front().outputs.size()) {
       AddRefused(kernel.name,

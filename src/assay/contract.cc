@@ -13,9 +13,10 @@
 namespace cupel::assay {
 namespace {
 
-void AppendKey(const task::Value& value, std::string& key) {
+void AppendKey(const task::Value& value, bool reads_values, std::string& key) {
   struct Visitor {
     std::string& key;
+    bool reads_values;
     void operator()(task::None) const { key += "N;"; }
     void operator()(bool b) const { key += b ? "b1;" : "b0;"; }
     void operator()(int64_t i) const { key += fmt::format("i{};", i); }
@@ -24,20 +25,20 @@ void AppendKey(const task::Value& value, std::string& key) {
     void operator()(const task::Tensor& t) const {
       key += fmt::format("t{}[{}][{}]+{}/{};", Name(t.dtype), fmt::join(t.shape, ","),
                          fmt::join(t.strides, ","), t.offset, t.storage.size());
-      if (t.numel() == 1) {
+      if (t.numel() == 1 || (reads_values && task::HostMayRead(t))) {
         const size_t size = static_cast<size_t>(SizeOf(t.dtype));
         const auto* first =
             reinterpret_cast<const char*>(t.storage.data()) + static_cast<size_t>(t.offset) * size;
-        key.append(first, size);
+        key.append(first, size * static_cast<size_t>(t.numel()));
       }
     }
     void operator()(const std::vector<task::Value>& items) const {
       key += "(";
-      for (const task::Value& item : items) AppendKey(item, key);
+      for (const task::Value& item : items) AppendKey(item, reads_values, key);
       key += ")";
     }
   };
-  std::visit(Visitor{key}, value.data);
+  std::visit(Visitor{key, reads_values}, value.data);
 }
 
 /// A failed comparison that is not about one tensor: wrong number or kind of results.
@@ -68,9 +69,9 @@ bool IsContiguous(const plan::View& view) {
 
 }  // namespace
 
-std::string RecordingKey(const std::vector<task::Value>& args) {
+std::string RecordingKey(const std::vector<task::Value>& args, bool reads_values) {
   std::string key;
-  for (const task::Value& value : args) AppendKey(value, key);
+  for (const task::Value& value : args) AppendKey(value, reads_values, key);
   return key;
 }
 
@@ -86,6 +87,20 @@ void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted) {
     view.strides = tensor.strides;
     plan::ReturnArgument(plan, argument, tensor.storage.size(), std::move(view));
   }
+}
+
+std::optional<size_t> DropDimensionOfNumbers(plan::Plan& plan, const task::Case& wanted) {
+  std::optional<size_t> first;
+  const size_t count = std::min(wanted.ReturnedOutputs(), plan.outputs.size());
+  for (size_t i = 0; i < count; ++i) {
+    plan::View& view = plan.outputs[i];
+    if (wanted.outputs[i].is_none || !wanted.outputs[i].shape.empty()) continue;
+    if (view.shape != std::vector<int64_t>{1}) continue;
+    view.shape.clear();
+    view.strides.clear();
+    if (!first) first = i;
+  }
+  return first;
 }
 
 std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,

@@ -15,10 +15,15 @@ namespace cupel::assay {
 
 /// A key of everything in an argument list that a recording may depend on: shapes, strides, dtypes,
 /// scalars, and the bytes of one-element tensors. A plan must be recorded again if the key changes.
-std::string RecordingKey(const std::vector<task::Value>& args);
+/// `reads_values`: host code has read values, so the key has all that it may read.
+std::string RecordingKey(const std::vector<task::Value>& args, bool reads_values);
 
 /// Makes the arguments that the task's function changes outputs of the plan, as the case has them.
 void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted);
+
+/// Removes the dimension of results of shape [1] where the task's result is a number, of shape [].
+/// Returns the first such result's position. Their users see the difference: it is a limit.
+std::optional<size_t> DropDimensionOfNumbers(plan::Plan& plan, const task::Case& wanted);
 
 /// What is wrong with a plan's results: their number, types and shapes, or a plan that computes
 /// nothing. This check also bounds the size of the outputs that an engine must return.

@@ -16,24 +16,41 @@ task::Value FloatArgument(const std::vector<float>& data, std::vector<int64_t> s
   return task::Value{tensor};
 }
 
+std::string Key(const std::vector<task::Value>& args) { return RecordingKey(args, false); }
+
 TEST(RecordingKey, IgnoresTheContentsOfTensors) {
   const std::vector<float> a(6, 1.0f), b(6, 2.0f);
-  EXPECT_EQ(RecordingKey({FloatArgument(a, {2, 3})}), RecordingKey({FloatArgument(b, {2, 3})}));
-  EXPECT_NE(RecordingKey({FloatArgument(a, {2, 3})}), RecordingKey({FloatArgument(a, {3, 2})}));
+  EXPECT_EQ(Key({FloatArgument(a, {2, 3})}), Key({FloatArgument(b, {2, 3})}));
+  EXPECT_NE(Key({FloatArgument(a, {2, 3})}), Key({FloatArgument(a, {3, 2})}));
 }
 
 TEST(RecordingKey, IncludesContentsOfOneElementTensors) {
   const std::vector<float> a(1, 1.0f), b(1, 2.0f);
-  EXPECT_NE(RecordingKey({FloatArgument(a, {})}), RecordingKey({FloatArgument(b, {})}));
-  EXPECT_EQ(RecordingKey({FloatArgument(a, {1})}), RecordingKey({FloatArgument(a, {1})}));
+  EXPECT_NE(Key({FloatArgument(a, {})}), Key({FloatArgument(b, {})}));
+  EXPECT_EQ(Key({FloatArgument(a, {1})}), Key({FloatArgument(a, {1})}));
+}
+
+TEST(RecordingKey, IncludesIntegersThatHostCodeReads) {
+  const std::vector<int32_t> a = {1, 2, 3}, b = {1, 2, 4}, many(2000);
+  const auto of = [](const std::vector<int32_t>& data) {
+    task::Tensor tensor;
+    tensor.dtype = DType::kI32;
+    tensor.shape = {static_cast<int64_t>(data.size())};
+    tensor.strides = {1};
+    tensor.storage = std::as_bytes(std::span(data));
+    return task::Value{tensor};
+  };
+  EXPECT_EQ(Key({of(a)}), Key({of(b)}));
+  EXPECT_NE(RecordingKey({of(a)}, true), RecordingKey({of(b)}, true));
+  EXPECT_EQ(RecordingKey({of(many)}, true), Key({of(many)}));
 }
 
 TEST(RecordingKey, DistinguishesKindsOfScalars) {
-  EXPECT_NE(RecordingKey({{true}}), RecordingKey({{int64_t{1}}}));
-  EXPECT_NE(RecordingKey({{1.0}}), RecordingKey({{int64_t{1}}}));
-  EXPECT_NE(RecordingKey({{task::None{}}}), RecordingKey({}));
+  EXPECT_NE(Key({{true}}), Key({{int64_t{1}}}));
+  EXPECT_NE(Key({{1.0}}), Key({{int64_t{1}}}));
+  EXPECT_NE(Key({{task::None{}}}), Key({}));
   const task::Value one{int64_t{1}};
-  EXPECT_NE(RecordingKey({task::Value{std::vector<task::Value>{one}}}), RecordingKey({one}));
+  EXPECT_NE(Key({task::Value{std::vector<task::Value>{one}}}), Key({one}));
 }
 
 TEST(ContractProblem, RejectsWorkspaceReturnedWithoutDeviceWork) {
@@ -55,6 +72,21 @@ TEST(ContractProblem, RejectsWorkspaceReturnedWithoutDeviceWork) {
   const auto problem = ContractProblem(plan, wanted);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->code, "wrong_return");
+}
+
+TEST(DropDimensionOfNumbers, OnlyWhereTheTaskHasNone) {
+  plan::Plan plan;
+  task::Case wanted;
+  wanted.outputs.resize(3);
+  plan.outputs.resize(3);
+  for (plan::View& view : plan.outputs) view.shape = view.strides = {1};
+  wanted.outputs[0].shape = {1};
+  plan.outputs[2].shape = {2};
+  EXPECT_EQ(DropDimensionOfNumbers(plan, wanted), 1u);
+  EXPECT_THAT(plan.outputs[0].shape, testing::ElementsAre(1));
+  EXPECT_THAT(plan.outputs[1].shape, testing::IsEmpty());
+  EXPECT_THAT(plan.outputs[2].shape, testing::ElementsAre(2));
+  EXPECT_EQ(DropDimensionOfNumbers(plan, wanted), std::nullopt);
 }
 
 TEST(ReturnChangedArguments, MakesThemOutputsThatKernelsMayWrite) {

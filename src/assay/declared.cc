@@ -23,7 +23,7 @@ constexpr size_t kMostLength = 1000;
 constexpr size_t kMostSource = 16u << 20;  // larger than the build allows
 
 constexpr const char* kForm =
-    "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096\"";
+    "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096 height=*8\"";
 
 /// Removes the part before `separator` from the front of `rest` and returns it.
 std::string_view Next(std::string_view& rest, char separator) {
@@ -37,7 +37,7 @@ std::string_view Next(std::string_view& rest, char separator) {
 bool IsWord(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '+' || c == '.';
+           c == '-' || c == '+' || c == '.' || c == '*';
   });
 }
 
@@ -64,6 +64,24 @@ const Json* ValueOf(const task::Setting& setting, const std::string& name) {
 
 }  // namespace
 
+bool Declaration::ParseRange(std::string_view value, Range& range) {
+  if (const size_t star = value.find('*'); star != std::string_view::npos) {
+    const auto step = ParseNumber<int64_t>(value.substr(star + 1));
+    if (!step || *step < 1) return false;
+    range = {INT64_MIN, INT64_MAX, *step};
+    if (star == 0) return true;
+    value = value.substr(0, star);
+    if (value.find("..") == std::string_view::npos) return false;
+  }
+  const size_t dots = value.find("..");
+  const auto first = ParseNumber<int64_t>(value.substr(0, dots)),
+             last = ParseNumber<int64_t>(value.substr(dots + 2));
+  if (!first || !last || *first > *last) return false;
+  range.first = *first;
+  range.last = *last;
+  return true;
+}
+
 bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
   std::string_view rest = text;
   const std::string_view name = Next(rest, '=');
@@ -73,19 +91,15 @@ bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
   while (!rest.empty()) {
     const std::string_view value = Next(rest, ',');
     if (!IsWord(value)) return false;
-    const size_t dots = value.find("..");
-    if (dots == std::string_view::npos) {
+    if (value.find("..") == std::string_view::npos && value.find('*') == std::string_view::npos) {
       if (const auto number = ParseNumber<int64_t>(value)) {
-        condition.ranges.emplace_back(*number, *number);
+        condition.ranges.push_back({*number, *number, 1});
       } else {
         condition.words.emplace_back(value);
       }
       continue;
     }
-    const auto first = ParseNumber<int64_t>(value.substr(0, dots)),
-               last = ParseNumber<int64_t>(value.substr(dots + 2));
-    if (!first || !last || *first > *last) return false;
-    condition.ranges.emplace_back(*first, *last);
+    if (!ParseRange(value, condition.ranges.emplace_back())) return false;
   }
   return true;
 }
@@ -114,8 +128,8 @@ std::variant<Declaration, records::Reason> Declaration::Parse(std::string_view s
       if (word.empty()) continue;
       if (!ParseCondition(word, line.emplace_back())) {
         return Malformed(file, number,
-                         fmt::format("\"{}\" is not name=value, name=first..last or a list of "
-                                     "these",
+                         fmt::format("\"{}\" is not name=value, name=first..last, name=*step or a "
+                                     "list of these",
                                      word.substr(0, 80)));
       }
     }
@@ -130,8 +144,8 @@ bool Declaration::Condition::Holds(const task::Setting& setting) const {
   if (value == nullptr) return false;
   if (value->is_number_integer()) {
     const auto number = value->get<int64_t>();
-    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
-      return range.first <= number && number <= range.second;
+    return std::any_of(ranges.begin(), ranges.end(), [&](const Range& range) {
+      return range.first <= number && number <= range.last && number % range.step == 0;
     });
   }
   const std::string word = value->is_string() ? value->get<std::string>() : DumpJson(*value);

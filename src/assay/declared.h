@@ -1,5 +1,5 @@
 // The sizes that a candidate says it supports, in comment lines of its source:
-//   // cupel:supports batch_size=64 num_features=128..1024,4096
+//   // cupel:supports batch_size=64 num_features=128..1024,4096 height=*8
 // All conditions of a line must hold; several lines are alternatives. The candidate is judged only
 // at matching settings, and the record says so.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,12 +38,17 @@ class Declaration {
   std::vector<std::string> Names() const;
 
  private:
+  /// Multiples of `step` from `first` to `last`, both included.
+  struct Range {
+    int64_t first = 0, last = 0, step = 1;
+  };
   struct Condition {
-    std::string name, text;                           // text: after the '='
-    std::vector<std::pair<int64_t, int64_t>> ranges;  // inclusive
-    std::vector<std::string> words;                   // anything that is not an integer
+    std::string name, text;  // text: after the '='
+    std::vector<Range> ranges;
+    std::vector<std::string> words;  // anything that is not an integer
     bool Holds(const task::Setting& setting) const;
   };
+  static bool ParseRange(std::string_view value, Range& range);
   static bool ParseCondition(std::string_view text, Condition& condition);
 
   std::vector<std::vector<Condition>> lines_;

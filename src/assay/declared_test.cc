@@ -40,6 +40,10 @@ TEST(Declared, MatchesValuesRangesAndLists) {
   EXPECT_TRUE(Covers("method=xavier rows=1..9", R"({"rows": 2})"));
   EXPECT_FALSE(Covers("method=kaiming rows=1..9", R"({"rows": 2})"));
   EXPECT_FALSE(Covers("columns=1..9", R"({"rows": 2})"));
+  EXPECT_TRUE(Covers("rows=*8", R"({"rows": 24})"));
+  EXPECT_FALSE(Covers("rows=*8", R"({"rows": 25})"));
+  EXPECT_TRUE(Covers("rows=3,16..64*8", R"({"rows": 64})"));
+  EXPECT_FALSE(Covers("rows=3,16..64*8", R"({"rows": 72})"));
   EXPECT_TRUE(Covers("flag=true eps=1e-05", R"({"flag": true, "eps": 1e-05})"));
 }
 

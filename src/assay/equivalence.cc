@@ -74,6 +74,14 @@ Result<std::optional<engine::Run>> Equivalence::RunTwin(const plan::Plan& plan,
   return run;
 }
 
+Result<std::optional<engine::Run>> Equivalence::RunWithShadows(const plan::Plan& plan,
+                                                               const task::Case& wanted) {
+  std::string note;
+  TRY_ASSIGN(const std::optional<engine::Run> usual, Execute(plan, wanted, false, 0, &note, true));
+  if (!usual || Excess(usual->counters, wanted) > 1) return std::optional<engine::Run>();
+  return Execute(plan, wanted, true, 0, &note);
+}
+
 Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
                                                         const task::Case& wanted, bool shadows,
                                                         uint64_t schedule, std::string* note,

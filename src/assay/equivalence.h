@@ -23,6 +23,10 @@ class Equivalence {
   /// How many times too large a run with shadows would be; at most 1 if it is small enough.
   static double Excess(const records::Counters& counters, const task::Case& wanted);
 
+  /// A run with shadows. Returns nothing if it is too large, or the engine could not finish it.
+  Result<std::optional<engine::Run>> RunWithShadows(const plan::Plan& plan,
+                                                    const task::Case& wanted);
+
   // Each function returns false, and says so in the report, if the candidate must be rejected.
 
   /// An ordinary run at a smaller size that the task does not list: shows whether the kernel works

@@ -13,6 +13,7 @@
 #include "assay/explored_shapes.h"
 #include "assay/judging_state.h"
 #include "assay/own_part.h"
+#include "assay/rounding_alone.h"
 #include "assay/trial.h"
 #include "assay/work_kind.h"
 #include "base/random.h"
@@ -132,10 +133,10 @@ bool IsOfShapes(const Error& error) {
   return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kTimeout;
 }
 
-/// Host code sees the values of one-element tensors, which are zeros in a survey.
-bool HasScalars(const std::vector<task::Value>& args) {
+/// Host code sees the values of some tensors, which are zeros in a survey.
+bool HasValues(const std::vector<task::Value>& args) {
   return std::ranges::any_of(task::TensorLeaves(args),
-                             [](const task::Tensor* tensor) { return tensor->numel() == 1; });
+                             [](const task::Tensor* tensor) { return task::HostMayRead(*tensor); });
 }
 
 /// Of what a plan keeps in memory, about.
@@ -217,6 +218,9 @@ class Explorer {
     }
     TRY(AddShapes(own, &Explorer::own_seen_).transform([](bool) {}));
     TRY(AddShapes(sizes, &Explorer::seen_).transform([](bool) {}));
+    if (seen_.empty() && result().note.empty()) {
+      result().note = "no call could be made without data: the task's sizes may follow from values";
+    }
     if (candidate_.images() == nullptr) KeepSome();
     if (!own_seen_.empty()) {
       const Seen& first = own_seen_.front();
@@ -453,6 +457,11 @@ class Explorer {
         continue;
       }
       if (report.status == records::SettingStatus::kFailed) {
+        TRY_ASSIGN(const bool rounds, IsRoundingAlone(context, report));
+        if (rounds) {
+          AddLimit("wrong_result", InaccurateText(report));
+          continue;
+        }
         if (Reject(std::move(report))) return false;
         continue;
       }
@@ -485,6 +494,16 @@ class Explorer {
     });
     return all && !report.findings.empty() && report.problems.empty() &&
            LargestOf(seen.args) > kFewElements;
+  }
+
+  static std::string InaccurateText(const records::SettingReport& report) {
+    double severity = 0;
+    for (const records::Comparison& output : report.trials.back().outputs) {
+      severity = std::max(severity, output.Severity());
+    }
+    return fmt::format(
+        "loses accuracy at {}: by rounding alone the error is {:.2g} times the limit",
+        report.derived, severity);
   }
 
   /// Whether the shape alone is wrong. At sizes that a task does not mean (more heads of keys than
@@ -542,7 +561,7 @@ class Explorer {
   Status LimitLaunches() {
     for (const Seen& own : own_seen_) {
       if (own.plan || own.refusal.unsupported || own.refusal.code.empty()) continue;
-      if (IsCovered(own) || HasScalars(own.args)) continue;
+      if (IsCovered(own) || HasValues(own.args)) continue;
       AddReason(
           verdict_, records::Decision::kRejected,
           {own.refusal.code,
@@ -553,7 +572,7 @@ class Explorer {
     }
     std::set<std::string> done;       // by keyword and cause
     for (const Seen& seen : seen_) {  // in the order of bytes
-      if (seen.plan || seen.size.number == 0 || HasScalars(seen.args)) continue;
+      if (seen.plan || seen.size.number == 0 || HasValues(seen.args)) continue;
       if (!IsLaunch(seen.refusal) && seen.refusal.code != "host_exception") continue;
       if (!done.insert(seen.size.key + seen.refusal.code).second) continue;
       TRY(LimitOne(seen));

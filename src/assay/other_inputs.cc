@@ -61,9 +61,11 @@ std::vector<Distribution> OtherInputTrials::Asked() {
   return asked;
 }
 
-Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& last) {
+Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& last,
+                                   bool reads_values) {
   plan_ = plan;
-  key_ = RecordingKey(last.args);
+  reads_values_ = reads_values;
+  key_ = RecordingKey(last.args, reads_values_);
   TRY_ASSIGN(auto kinds, Choose(Asked(), last));
   std::unique_ptr<oracle::Oracle::Stream> next;
   for (size_t i = 0; i < kinds.size(); ++i) {
@@ -127,6 +129,7 @@ Result<bool> OtherInputTrials::MoveToTwin() {
   if (wanted == nullptr) return false;
   const auto own_plan = plan_;
   const std::string own_key = key_;
+  const bool own_reads = reads_values_;
   const task::Setting* const own_setting = std::exchange(setting_, &*twin_);
   TRY_ASSIGN(const Attempt attempt, Try(*wanted, Distribution::kUsual, false));
   if (attempt.ok && Excess(attempt.counters, *wanted) <= 1) {
@@ -136,6 +139,7 @@ Result<bool> OtherInputTrials::MoveToTwin() {
   }
   plan_ = own_plan;
   key_ = own_key;
+  reads_values_ = own_reads;
   setting_ = own_setting;
   return false;
 }
@@ -154,6 +158,10 @@ Result<bool> OtherInputTrials::TryOne(Distribution distribution, oracle::Oracle:
   const auto& wanted = std::get<task::Case>(*outcome);
   const bool judged = context_.question->task->domain.Judges(distribution);
   TRY_ASSIGN(Attempt attempt, Try(wanted, distribution, judged));
+  // A program makes its parameters itself, and the user of a launch description its tensors.
+  if (!judged && attempt.refusal && attempt.refusal->code == "wrong_arguments") {
+    attempt.not_executed = attempt.refusal->message;
+  }
   if (!attempt.not_executed.empty()) {
     Skip(distribution, attempt.not_executed);
     return true;
@@ -168,7 +176,7 @@ Result<bool> OtherInputTrials::TryOne(Distribution distribution, oracle::Oracle:
 /// Records if necessary. Returns an attempt if the trial ends here.
 Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const task::Case& wanted,
                                                                           bool judged) {
-  const std::string key = RecordingKey(wanted.args);
+  const std::string key = RecordingKey(wanted.args, reads_values_);
   if (key != key_) {
     Stopwatch watch(report_.seconds.record);
     record::CallRecorder* recorder = context_.recorder;
@@ -188,8 +196,10 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
     TRY(context_.loaded->Use(recording.images));
     plan_ = std::move(recording.plan);
     ReturnChangedArguments(*plan_, wanted);
+    DropDimensionOfNumbers(*plan_, wanted);
     context_.NoteWork(*plan_);
-    key_ = key;
+    reads_values_ = recording.reads_values;
+    key_ = RecordingKey(wanted.args, reads_values_);
   }
   if (auto broken = ContractProblem(*plan_, wanted)) {
     Attempt attempt;

@@ -25,7 +25,7 @@ class OtherInputTrials {
 
   /// `plan` was recorded for `last`, which passed. Returns false, and says so in the report, if a
   /// trial must reject the candidate.
-  Result<bool> Run(const plan::Plan& plan, const task::Case& last);
+  Result<bool> Run(const plan::Plan& plan, const task::Case& last, bool reads_values);
 
  private:
   /// The result of one trial.
@@ -58,9 +58,10 @@ class OtherInputTrials {
   const task::Setting* setting_;  // the context's, or twin_
   std::optional<task::Setting> twin_;
   std::optional<plan::Plan> plan_;
-  std::string key_;    // RecordingKey of the arguments for which plan_ was recorded
-  double excess_ = 0;  // how many times too large the setting is
-  bool few_ = false;   // try only a few kinds
+  bool reads_values_ = false;  // Recording::reads_values of plan_
+  std::string key_;            // RecordingKey of the arguments for which plan_ was recorded
+  double excess_ = 0;          // how many times too large the setting is
+  bool few_ = false;           // try only a few kinds
 };
 
 }  // namespace cupel::assay

@@ -98,6 +98,17 @@ class SettingRun {
     return false;
   }
 
+  /// Results with a dimension that the task's lack are a limit.
+  void NoteDimensions(std::optional<size_t> output, const task::Case& wanted) {
+    auto& limits = result_.report.other_inputs.limits;
+    const auto is_known = [](const records::Limit& limit) { return limit.kind == "shape"; };
+    if (!output || std::ranges::any_of(limits, is_known)) return;
+    limits.push_back({"shape", "wrong_shape",
+                      fmt::format("returns the shape [1] for {}, and PyTorch a number of shape []",
+                                  wanted.outputs[*output].name),
+                      "the numbers were compared"});
+  }
+
   /// Records if necessary and checks what the plan returns. False if the setting failed.
   Result<bool> RecordAndCheck(const task::Case& wanted, const task::Setting& setting) {
     TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted, setting));
@@ -297,7 +308,7 @@ class SettingRun {
     // The recording of a twin may have replaced the setting's own.
     TRY_ASSIGN(const bool recorded, RecordAndCheck(last, *context_.setting));
     if (!recorded) return false;
-    return OtherInputTrials(context_, result_.report, sampler_).Run(*plan_, last);
+    return OtherInputTrials(context_, result_.report, sampler_).Run(*plan_, last, reads_values_);
   }
 
   /// Like RecordAndCheck, but a refusal does not change the report.
@@ -331,7 +342,7 @@ class SettingRun {
   }
 
   Result<bool> RecordIfNeeded(const task::Case& wanted, const task::Setting& setting) {
-    std::string key = RecordingKey(wanted.args);
+    std::string key = RecordingKey(wanted.args, reads_values_);
     if (plan_ && key == key_) return true;
     Stopwatch watch(result_.report.seconds.record);
     const std::string function(task::Name(context_.question->direction));
@@ -357,8 +368,13 @@ class SettingRun {
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     ReturnChangedArguments(*plan_, wanted);
-    if (first_) ReturnChangedArguments(*first_, wanted);
-    key_ = std::move(key);
+    NoteDimensions(DropDimensionOfNumbers(*plan_, wanted), wanted);
+    if (first_) {
+      ReturnChangedArguments(*first_, wanted);
+      DropDimensionOfNumbers(*first_, wanted);
+    }
+    reads_values_ = recording.reads_values;
+    key_ = RecordingKey(wanted.args, reads_values_);
     context_.NoteWork(*plan_);
     if (!result_.plan) {
       result_.plan = plan_;
@@ -375,6 +391,7 @@ class SettingRun {
   std::optional<plan::Plan> plan_;
   std::optional<plan::Plan> first_;  // of the first call, until it was tried
   SampledRunner sampler_;
+  bool reads_values_ = false;  // Recording::reads_values of plan_
   std::string key_;
 };
 

@@ -25,13 +25,14 @@ struct Allocation {
   uint64_t bytes = 0;
   int id = 0;  // unique in the process, in order of allocation
   Origin origin = Origin::kMalloc;
-  int argument = -1;      // kArgument
-  std::string symbol;     // kSymbol: mangled
-  int image = 0;          // kSymbol: the image whose variable it is
-  bool constant = false;  // kSymbol: __constant__, which no kernel can write
-  std::string value;      // the bytes of a one-element argument; empty: unknown to the host
-  uint64_t value_at = 0;  // position of the value in the storage
-  bool live = true;       // false: freed during this call
+  int argument = -1;         // kArgument
+  std::string symbol;        // kSymbol: mangled
+  int image = 0;             // kSymbol: the image whose variable it is
+  bool constant = false;     // kSymbol: __constant__, which no kernel can write
+  std::string value;         // the bytes of elements that host code may read; empty: none
+  uint64_t value_at = 0;     // position of the value in the storage
+  bool is_integers = false;  // kArgument: of a tensor of integers
+  bool live = true;          // false: freed during this call
 };
 
 struct Hit {

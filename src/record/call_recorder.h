@@ -40,6 +40,7 @@ struct Recording {
   std::optional<plan::Plan> first;  // plan of the first call, if it differs
   double host_us = 0;               // median host time of one steady-state call
   int recordings = 0;               // number of calls that had to agree
+  bool reads_values = false;        // it depends on values of arguments: other values, other plan
   build::Images images;             // that the plan's launches name by their index
   std::vector<std::string> notes;   // what was assumed about the candidate
   std::vector<Search> searches;     // of the candidate's autotuners, since it was loaded

@@ -148,7 +148,8 @@ class AbiArguments {
     std::copy_n(argument.strides.begin(), tensor.ndim, tensor.strides);
     storages_.push_back(
         {argument.storage_bytes, argument.value,
-         static_cast<uint64_t>(argument.offset) * static_cast<uint64_t>(SizeOf(argument.dtype))});
+         static_cast<uint64_t>(argument.offset) * static_cast<uint64_t>(SizeOf(argument.dtype)),
+         !IsFloating(argument.dtype)});
     return &tensor;
   }
 
@@ -243,6 +244,7 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
   call.plan.numbers = std::move(returned.numbers);
   call.plan.returns_tuple = returned.is_tuple;
   call.plan.function = request.function;
+  call.reads_values = session.read_values;
   call.host_us = std::chrono::duration<double, std::micro>(end - start).count();
   return call;
 }

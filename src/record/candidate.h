@@ -31,6 +31,7 @@ class Candidate {
   struct Call {
     plan::Plan plan;
     double host_us = 0;
+    bool reads_values = false;  // of arguments
   };
   /// Records one call. `seed` determines the fake addresses.
   Call Record(const Request& request, uint64_t seed, const Surroundings& around) const;
@@ -47,6 +48,7 @@ struct PureRecording {
   std::optional<plan::Plan> first;  // plan of the first call, if it differs
   double host_us = 0;               // median of the steady state
   int recordings = 0;
+  bool reads_values = false;  // a call read values of arguments
 };
 
 /// Calls the function many times, with fresh and with repeated addresses. Refuses if plans differ

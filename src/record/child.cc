@@ -74,7 +74,8 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
     const PureRecording recording = RecordPure(candidate, request);
     Json answer{{"plan", plan::ToJson(recording.plan)},
                 {"host_us", recording.host_us},
-                {"recordings", recording.recordings}};
+                {"recordings", recording.recordings},
+                {"reads_values", recording.reads_values}};
     if (recording.first) answer["first"] = plan::ToJson(*recording.first);
     if (!WriteMessage(answer)) return 1;
   }

@@ -191,21 +191,27 @@ std::vector<plan::Address> Session::ReadPointerArray(uint64_t array, int64_t cou
 
 void Session::ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api) {
   const auto hit = memory.Find(address);
-  if (hit && hit->allocation->live && !hit->allocation->value.empty() &&
-      static_cast<uint64_t>(hit->offset) == hit->allocation->value_at &&
-      bytes == hit->allocation->value.size()) {
-    std::memcpy(to, hit->allocation->value.data(), bytes);
-    return;
+  if (hit && hit->allocation->live && hit->offset >= 0) {
+    const std::string& value = hit->allocation->value;
+    const uint64_t begin = static_cast<uint64_t>(hit->offset) - hit->allocation->value_at;
+    if (begin <= value.size() && bytes <= value.size() - begin && bytes > 0) {
+      std::memcpy(to, value.data() + begin, bytes);
+      read_values = true;
+      return;
+    }
   }
   std::string where;
   if (hit && hit->allocation->origin == Origin::kArgument) {
     where = fmt::format("argument {} + {} bytes", hit->allocation->argument, hit->offset);
   }
-  Refuse("reads_device_memory",
-         fmt::format("host code reads {} bytes of device memory{} ({}); it can read only the value "
-                     "of one-element arguments",
-                     bytes, where.empty() ? "" : ", " + where, api),
-         where.empty() ? api : where);
+  // Honest code reads integers (lengths, offsets), of which there may be too many.
+  const bool is_honest = hit && hit->allocation->live && hit->allocation->is_integers;
+  (is_honest ? RefuseUnsupported : Refuse)(
+      "reads_device_memory",
+      fmt::format("host code reads {} bytes of device memory{} ({}); it can read only the "
+                  "values of one-element arguments, and of at most 1024 integers",
+                  bytes, where.empty() ? "" : ", " + where, api),
+      where.empty() ? api : where);
 }
 
 }  // namespace cupel::record

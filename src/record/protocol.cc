@@ -117,10 +117,11 @@ struct ArgumentMaker {
     out.strides = tensor.strides;
     out.offset = tensor.offset;
     out.storage_bytes = tensor.storage.size();
-    if (tensor.numel() == 1 && task::FitsStorage(tensor)) {
+    if (task::HostMayRead(tensor)) {
       const auto size = static_cast<size_t>(SizeOf(tensor.dtype));
-      const auto bytes = tensor.storage.subspan(static_cast<size_t>(tensor.offset) * size, size);
-      out.value.assign(reinterpret_cast<const char*>(bytes.data()), size);
+      const size_t count = static_cast<size_t>(tensor.numel()) * size;
+      const auto bytes = tensor.storage.subspan(static_cast<size_t>(tensor.offset) * size, count);
+      out.value.assign(reinterpret_cast<const char*>(bytes.data()), count);
     }
   }
 };

@@ -26,8 +26,8 @@ struct Setup {
 Json ToJson(const Setup& setup);
 Result<Setup> SetupFromJson(const Json& json);
 
-/// One argument as the child sees it. A tensor has no contents, except for the value of a
-/// one-element tensor.
+/// One argument as the child sees it. A tensor has no contents, except for those that host code may
+/// read (task::HostMayRead).
 struct Argument {
   enum class Kind { kNone, kBool, kInt, kDouble, kString, kTensor, kTuple } kind = Kind::kNone;
   int64_t integer = 0;          // kBool, kInt
@@ -39,7 +39,7 @@ struct Argument {
   std::vector<int64_t> shape, strides;
   int64_t offset = 0;
   uint64_t storage_bytes = 0;
-  std::string value;  // the element of a one-element tensor
+  std::string value;  // the elements, if host code may read them
 };
 
 /// A text from a child, shortened and with control characters replaced.

@@ -73,6 +73,7 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
     seeds.push_back(seed);
     auto call = record(seed, surroundings);
     ++result.recordings;
+    result.reads_values |= call.reads_values;
     if (i == 0 && request.recordings > 1) {  // may differ: static guards, lazy workspaces
       result.first = std::move(call.plan);
       continue;

@@ -301,6 +301,34 @@ TEST_F(RecorderTest, OneElementArgumentsCountAsScalars) {
   EXPECT_EQ(factor, 7.5F);
 }
 
+TEST_F(RecorderTest, HostCodeMayReadAFewIntegers) {
+  std::vector<int32_t> many(2000, 1), few = {9, 2, 3, 9};
+  task::Tensor tensor;
+  tensor.dtype = DType::kI32;
+  tensor.strides = {1};
+  const auto record = [&](const std::vector<int32_t>& values, int64_t offset, int64_t count) {
+    tensor.storage = std::as_bytes(std::span(values));
+    tensor.shape = {count};
+    tensor.offset = offset;
+    return Record("sum_of_integers", {Floats({1, 2, 3}), task::Value{tensor}});
+  };
+  const auto outcome = record(few, 1, 2);
+  const auto& recording = std::get<Recording>(outcome);
+  EXPECT_TRUE(recording.reads_values);
+  float sum = 0;
+  std::memcpy(&sum, std::get<plan::Launch>(recording.plan.nodes.at(0).work).parameters.data() + 20,
+              4);
+  EXPECT_EQ(sum, 5.0F);
+  const Refusal refusal = RefusalOf(record(many, 0, 2000));
+  EXPECT_EQ(refusal.code, "reads_device_memory");
+  EXPECT_TRUE(refusal.unsupported);
+  // Other numbers are not for the host.
+  tensor.dtype = DType::kF32;
+  const Refusal floats = RefusalOf(record(few, 1, 2));
+  EXPECT_FALSE(floats.unsupported);
+  EXPECT_FALSE(std::get<Recording>(Record("forward")).reads_values);
+}
+
 TEST_F(RecorderTest, CrashesAreReportedWithTheirCause) {
   ExpectRefused("null_pointer", "host_crash", "null pointer");
   ExpectRefused("overflow", "host_crash", "SIGSEGV");

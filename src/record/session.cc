@@ -103,6 +103,7 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   async_reads_.clear();
   argument_count_ = arguments.size();
   failed_launch.reset();
+  read_values = false;
   last_error = 0;
   driver_problem.clear();
   current_stream = 0;
@@ -115,6 +116,7 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
     allocation->argument = static_cast<int>(i);
     allocation->value = arguments[i].value;
     allocation->value_at = arguments[i].value_at;
+    allocation->is_integers = arguments[i].is_integers;
     addresses.push_back(allocation->base);
   }
   return addresses;

@@ -26,8 +26,9 @@ namespace cupel::record {
 /// A storage of a tensor argument, for BeginCall.
 struct ArgumentStorage {
   uint64_t bytes = 0;
-  std::string value;      // bytes of the element if the tensor has exactly one
-  uint64_t value_at = 0;  // position of that element in the storage
+  std::string value;         // bytes of the elements, if host code may read them
+  uint64_t value_at = 0;     // position of the first in the storage
+  bool is_integers = false;  // of a tensor of integers
 };
 
 /// A launch that the runtime rejected, while the host code has not checked for errors yet.
@@ -82,8 +83,8 @@ class Session {
   void LaunchGraph(const CapturedGraph& graph, uint64_t stream);
 
   // ---- what host code may read from device memory ----
-  /// Copies `bytes` at `address` if they are the value of a one-element argument, otherwise
-  /// refuses.
+  /// Copies `bytes` at `address` if they are values that host code may read (task::HostMayRead),
+  /// otherwise refuses.
   void ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api);
   /// The device pointers that the candidate uploaded to `array` in this call. Refuses if there are
   /// none.
@@ -94,6 +95,7 @@ class Session {
   /// The host has waited for the device, so asynchronous copies have ended.
   void HostWaited() { async_reads_.clear(); }
 
+  bool read_values = false;  // host code has read elements of arguments in this call
   std::optional<FailedLaunch> failed_launch;
   int images = 1;                       // of the shared object
   int last_error = 0;                   // cudaError_t

@@ -89,10 +89,10 @@ Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::s
 
 Result<std::vector<Tensor>> ReadNeighbours(const Safetensors& file, const Json& entry,
                                            const Output& output, const std::string& what) {
-  constexpr size_t kMost = 18;
+  constexpr size_t kMost = 19;
   TRY_ASSIGN(const Json* names, JsonArray(entry, "neighbours", what));
   if (names->size() > kMost || (IsFloating(output.dtype) && !names->empty())) {
-    return NotACase(what, "neighbours are at most 18, of integers");
+    return NotACase(what, "neighbours are at most 19, of integers");
   }
   std::vector<Tensor> found;
   for (size_t i = 0; i < names->size(); ++i) {

@@ -37,6 +37,14 @@ std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
+bool HostMayRead(const Tensor& tensor) {
+  constexpr int64_t kMostIntegers = 1024;
+  if (!FitsStorage(tensor)) return false;
+  if (tensor.numel() == 1) return true;
+  return !IsFloating(tensor.dtype) && tensor.numel() > 0 && tensor.numel() <= kMostIntegers &&
+         tensor.IsContiguous();
+}
+
 bool FitsStorage(const Tensor& tensor) {
   if (tensor.shape.size() != tensor.strides.size()) return false;
   if (tensor.shape.size() > static_cast<size_t>(kMaxDims) || tensor.offset < 0) return false;

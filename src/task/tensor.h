@@ -36,6 +36,10 @@ std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& shape);
 /// True when every element of the view is inside its storage (checked without overflow).
 bool FitsStorage(const Tensor& tensor);
 
+/// True if host code may read the tensor's values: it has one element, or at most 1024 integers
+/// (lengths, offsets) that lie beside each other. What it requests may then depend on them.
+bool HostMayRead(const Tensor& tensor);
+
 /// Element `index` (row-major order of the view) as double.
 double ElementAsDouble(const Tensor& tensor, int64_t index);
 

@@ -26,6 +26,7 @@ from tensor_values import Outputs, storage_bytes
 
 HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
 HASHED_BYTES = 96 << 20  # larger cases are never pooled (src/oracle/pool.h): their description identifies them
+MOST_WRONG = 1 / 64  # of PyTorch's own integers: with more, a kind of inputs shows nothing
 DTYPES = {  # torch name -> (safetensors name, bytes)
     "float64": ("F64", 8), "int64": ("I64", 8), "float32": ("F32", 4), "int32": ("I32", 4),
     "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2), "int8": ("I8", 1),
@@ -46,6 +47,7 @@ class CaseFile:
 
     def __init__(self) -> None:
         self.tensors = []  # (name, flat tensor, shape)
+        self.share_wrong = 0.0  # of PyTorch's integers, at most in an output
 
     def add(self, name: str, tensor: torch.Tensor, shape: Sequence[int]) -> None:
         self.tensors.append((name, tensor, list(shape)))
@@ -111,7 +113,9 @@ class CaseFile:
             keys[what] = "output.%d.%s" % (i, what)
             self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
         if exact:
-            keys["neighbours"] = [self.neighbour(i, k, t, truth) for k, t in enumerate(neighbours)
+            self.share_wrong = max(self.share_wrong, wrong_share(reference, [truth, *neighbours]))
+            # What PyTorch's own run gives is right, too.
+            keys["neighbours"] = [self.neighbour(i, k, t, truth) for k, t in enumerate([*neighbours, reference])
                                   if t is not None and not torch.equal(t.to(truth.device), truth)]
         return {"name": name, "none": False, "dtype": dtype_name(reference.dtype),
                 "shape": list(reference.shape), "error_scale": scale,
@@ -201,6 +205,15 @@ def digest_of(memory: mmap.mmap, size: int) -> str:
         view.release()
 
 
+def wrong_share(tensor: torch.Tensor, right: Sequence[torch.Tensor | None]) -> float:
+    """The share of elements that equal those of no tensor in `right`."""
+    found = torch.zeros(tensor.shape, dtype=torch.bool)
+    for other in right:
+        if other is not None and other.shape == tensor.shape:
+            found |= tensor == other.detach().to(tensor.dtype).cpu()
+    return 1 - float(found.double().mean()) if found.numel() else 0.0
+
+
 def with_truth(reference: torch.Tensor, truth: torch.Tensor, labels: torch.Tensor, dim: int) -> torch.Tensor:
     """PyTorch's own indices, with the truth's where both name equal elements."""
     own, exact = ((t if t.dim() == labels.dim() else t.unsqueeze(dim)).to(torch.int64) for t in (reference, truth))
@@ -221,6 +234,9 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
     ranked = draw.rankings() or [None] * len(reference)
     outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a, k) for i, (n, r, t, s, c, a, k) in
                enumerate(zip(draw.names, reference, truth, scales, conditions, around, ranked))]
+    if case.share_wrong > MOST_WRONG and request.get("distribution", "usual") != "usual":
+        raise Inapplicable("%.2g %% of PyTorch's own integers or indices are not those of float64" %
+                           (100 * case.share_wrong))
     for output, position in zip(outputs[len(outputs) - len(draw.changed):], draw.changed):
         output["argument"] = position
     description = {"version": 1, "task": task.name, "direction": task.direction,

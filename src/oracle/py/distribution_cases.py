@@ -30,7 +30,10 @@ STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result
 # terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
 # sum 16384 equal numbers serially.
 ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16, "large": 16,
-             "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS}
+             "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS, "denormals": EQUAL_TERMS}
+# Sums of equal terms move by more than the random changes that show conditioning: a normalisation of equal numbers
+# divides the error of their mean by a small number.
+CONDITIONING = {"constant": EQUAL_TERMS / 4}
 # Rounding of intermediate results that are larger than the result: exp(x) - 1 near zero. In units of float32's
 # roundoff, as a share of the result for the task's own numbers.
 INTERMEDIATE = 1 / 8
@@ -140,7 +143,8 @@ class Answer:
             part = own_share(self.draw, own, sums[0][2], size, r.numel())
             peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
             rounded = max(relative * size, self.intermediate[i] if self.intermediate else 0.0)
-            found.append((part * own, share * perturbed, rounded, peak))
+            moved = CONDITIONING.get(self.kind, 1) * share * perturbed
+            found.append((part * own, moved, rounded, peak))
         return found
 
 

@@ -167,6 +167,10 @@ class Spread:
         self.replaced = self.kept = 0  # tensors
         self.seen = 0  # tensors so far
 
+    def values_alone(self, value: Any) -> Any:
+        """As a call, but kinds that change a tensor's layout leave it as it is."""
+        return value if self.kind in LAYOUTS else self(value)
+
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value

@@ -71,8 +71,10 @@ class ProblemDraw(Draw):
         self.model, inputs = task.construct(seed)
         self.inputs = tuple(tree_map(lambda v: task.spread(as_on_device(v.detach()))
                                      if isinstance(v, torch.Tensor) else v, i) for i in inputs)
+        # The module makes its parameters itself, so their layout stays.
+        of_state = getattr(task.spread, "values_alone", task.spread)
         for tensor in list(self.model.parameters()) + list(self.model.buffers()):
-            tensor.data = task.spread(tensor.data)
+            tensor.data = of_state(tensor.data)
         state = [v for v in self.model.state_dict().values() if isinstance(v, torch.Tensor)]
         self.args = self.inputs + tuple(as_on_device(v.detach()) for v in state)
         if not answer:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 import cuda_on_cpu
 import task_code
@@ -49,8 +49,11 @@ def draw_at(task: Task, init: Json, inputs: Json) -> Draw:
     if task.direction == "backward":  # the draw has run the forward function
         results = draw.grads
     else:
-        with torch.no_grad(), cuda_on_cpu.OnCpu():
-            results, _ = task_code.output_list(task.function(*draw.args))
+        try:
+            with torch.no_grad(), cuda_on_cpu.OnCpu():
+                results, _ = task_code.output_list(task.function(*draw.args))
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            return draw  # the reference reads values: whether it accepts this size is seen when it is judged
     if has_elements(leaves(draw.args)) and not has_elements(results):
         raise TaskError("the result has no elements")
     return draw

@@ -481,6 +481,18 @@ std::map<std::string, Function> Functions() {
     ScaleInto(a.data(0), out.data(), a.numel(0), factor);
     r(out.t);
   };
+  f["sum_of_integers"] = [](const Args& a, const Return& r) {
+    float sum = 0;
+    CupelTensor element = a.tensor(1);
+    for (int64_t i = 0; i < a.numel(1); ++i, ++element.offset) {
+      int32_t value = 0;
+      cupel_rt_item(&element, &value);
+      sum += static_cast<float>(value);
+    }
+    Tensor out(a.numel(0));
+    ScaleInto(a.data(0), out.data(), a.numel(0), sum);
+    r(out.t);
+  };
   f["returns_int"] = [](const Args&, const Return& r) {
     CupelValue value{};
     value.kind = CUPEL_INT;
