@@ -209,6 +209,24 @@ void GlobalChecker::WarnUnacquired(const Lane& lane, GlobalStamp write) const {
        static_cast<int>(lane.lane), where);
 }
 
+/// False if a strong load takes data that another block has stored, and nothing orders the two.
+bool GlobalChecker::CheckOutdated(const Lane& lane, GlobalStamp write) {
+  if (lane.kind.store || BlockOf(write) == lane.block || write < own_floor()) return true;
+  const LaunchState& launch = *lane.warp.worker->launch;
+  if (!data_loads_.Contains(*launch.kernel, lane.op->source)) return true;
+  const std::string where = launch.memory->Describe(lane.address);
+  const std::string other =
+      Text(BlockIndex(launch.request->grid, launch.cluster, NumberOf(BlockOf(write))));
+  Fault(lane.warp, lane.op, "outdated_read",
+        fmt::format("Thread {} reads {}, which block {} wrote, and no fence orders the two: a "
+                    "volatile or relaxed access orders nothing but itself, so the value may be "
+                    "the one from before. A __threadfence() is missing between the data and the "
+                    "flag that tells of it.",
+                    lane.thread, where, other),
+        static_cast<int>(lane.lane), where);
+  return false;
+}
+
 namespace {
 
 /// Whether the thread, or one that it is ordered after, has waited for the launch before this one.
@@ -266,6 +284,7 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, Glob
   } else if (!Ordered(write, lane, false)) {
     const bool both_atomic =
         strong && HasFlag(write) && (!lane.kind.is_of_block || BlockOf(write) == lane.block);
+    if (both_atomic && !CheckOutdated(lane, write)) return false;
     if (!both_atomic && !ReportRace(lane, write, true)) return false;
   } else if (lane.kind.reads() && !strong && write >= own_floor() && BlockOf(write) != lane.block) {
     WarnUnacquired(lane, write);

@@ -2,7 +2,9 @@
 // and between blocks. They work like shared_race.h, but stamps also contain the block. A block that
 // publishes (a fence, then an atomic or volatile write) is ordered before a block that later
 // reads (atomically or volatile), at any location. If no fence follows that read, and it is no
-// .acquire, the order is only a warning: CUDA's own samples rely on it. Accesses of block scope
+// .acquire, the order is only a warning: CUDA's own samples rely on it. Strong accesses do not
+// race, but a value that another block stored without an order may be outdated; that is an error
+// for loads of data (data_loads.h). Accesses of block scope
 // (.cta) order nothing between blocks, and are atomic only within one. Launches run one after
 // another.
 //
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "emu/check/data_loads.h"
 #include "emu/core/memory.h"
 #include "emu/core/op.h"
 #include "emu/core/race_clock.h"
@@ -83,8 +86,10 @@ class GlobalChecker : public WriteWatch {
   bool SameInstruction(GlobalStamp write, const Lane& lane, uint64_t granule) const;
   bool ReportRace(const Lane& lane, GlobalStamp other, bool other_wrote) const;
   void WarnUnacquired(const Lane& lane, GlobalStamp write) const;
+  bool CheckOutdated(const Lane& lane, GlobalStamp write);
 
   int granule_shift_;
+  DataLoadsOf data_loads_;
   std::vector<WatchedRegion> regions_;
   uint64_t first_ = 1;       // serial of the launch's block 0
   uint64_t ended_ = 1;       // blocks below this serial have ended

@@ -149,6 +149,17 @@ TEST_P(RaceTest, HarmlessRacesAreWarnings) {
               "conflicting_lanes", records::Severity::kWarning);
 }
 
+TEST_P(RaceTest, VolatileDataNeedAFence) {
+  const uint64_t x = emu.Buffer(Ascending(64));
+  const auto launch = [&](const char* name) {
+    return emu.Launch(name, {2}, {64}, x, emu.Buffer(std::vector<int>(64)),
+                      emu.Buffer(std::vector<int>(1)), emu.Buffer(std::vector<int>(64)));
+  };
+  ExpectNoFindings(launch("pass_volatile_good"));
+  ExpectNoFindings(launch("pass_marked_good"));
+  ExpectFound(launch("pass_volatile_bad"), "outdated_read", "pass_volatile");
+}
+
 TEST_P(RaceTest, DetectsRacesBetweenBlocks) {
   const uint64_t x = emu.Buffer(Ascending(64 * 4));
   emu.threads = 1;

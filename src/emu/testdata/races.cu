@@ -273,6 +273,42 @@ extern "C" __global__ void pass_on_relaxed(const int* x, int* data, int* flag, i
   pass_on<false>(x, data, flag, y);
 }
 
+// The data are volatile, too. With Fences, they are there when the flag is.
+template <bool Fences>
+__device__ void pass_volatile(const int* x, volatile int* data, volatile int* flag, int* y) {
+  if (blockIdx.x == 0) {
+    data[threadIdx.x] = x[threadIdx.x];
+    if (Fences) __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) *flag = 1;
+    return;
+  }
+  if (threadIdx.x == 0) {
+    while (*flag == 0) {
+    }
+    if (Fences) __threadfence();
+  }
+  __syncthreads();
+  y[threadIdx.x] = 2 * data[threadIdx.x];  // BUG pass_volatile
+}
+extern "C" __global__ void pass_volatile_good(const int* x, int* data, int* flag, int* y) {
+  pass_volatile<true>(x, data, flag, y);
+}
+extern "C" __global__ void pass_volatile_bad(const int* x, int* data, int* flag, int* y) {
+  pass_volatile<false>(x, data, flag, y);
+}
+// Each number tells itself whether it is there.
+extern "C" __global__ void pass_marked_good(const int* x, int* data, int* flag, int* y) {
+  volatile int* const marked = data + threadIdx.x;
+  if (blockIdx.x == 0) {
+    *marked = x[threadIdx.x] + 1;
+    return;
+  }
+  int value = 0;
+  while (value == 0) value = *marked;
+  y[threadIdx.x] = value - 1;
+}
+
 template <bool Bug>
 __device__ void grid_exchange(const int* x, int* s, int* y) {
   const int n = gridDim.x * blockDim.x;
