@@ -146,6 +146,18 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     const judge::ShadowComparison shadow = judge::CompareShadows(run.outputs[i], output);
     judge::Add(established, i, output.name, shadow, !tiny);
     if (!ok) continue;
+    if (shadow.ok() && !tiny && !shadow.unexplained.empty()) {
+      ok = false;
+      records::Comparison comparison;
+      comparison.code = "wrong_result";
+      comparison.message = fmt::format(
+          "the errors of {} of {} elements are within the tolerance of a 16-bit type, but {}",
+          shadow.reset, shadow.count, shadow.unexplained);
+      comparison.count = shadow.count;
+      comparison.wrong_count = shadow.reset;
+      Fail(wanted, kind, i, std::move(comparison));
+      continue;
+    }
     if (shadow.ok()) {
       // If a shadow was lost and disagrees, the value is judged instead. On usual inputs it
       // already was.

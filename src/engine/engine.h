@@ -37,7 +37,7 @@ struct RunOptions {
   /// moves, resets and flags with another type next to each float.
   bool shadows = false;
   /// Shadow runs only: the types of the arguments, so that a float read as an integer is
-  /// recognised.
+  /// recognised, and two halves that are read as a float.
   std::vector<DType> argument_types;
   /// 0: the usual order of blocks and warps. Any other number: another fair order, the same for the
   /// same number.

@@ -63,6 +63,47 @@ struct AgreementLimit {
   double At(double truth) const { return std::fmax(whole, kShadowShare * std::fabs(truth)); }
 };
 
+/// The errors of values whose shadows were reset, in an output of 16 bits. Correct rounding has no
+/// preferred direction, and is at most a unit; a kernel that also rounds intermediate results makes
+/// a few times that.
+class ResetErrors {
+ public:
+  void Add(double value, double truth) {
+    if (!std::isfinite(value) || !std::isfinite(truth)) return;
+    const double error = value - truth, square = truth * truth;
+    ++count_;
+    along_ += error * truth;
+    errors_ += error * error;
+    squares_ += square;
+    fourths_ += square * square;
+  }
+
+  /// What is wrong with them, or an empty string. `conditioning`: relative to the output's scale.
+  std::string Unexplained(DType dtype, double conditioning) const {
+    constexpr int64_t kFewest = 64;
+    constexpr double kMostBias = 0.75, kDeviations = 6, kMostUnits = 4;
+    if (count_ < kFewest || squares_ <= 0) return "";
+    const double u = UnitRoundoff(dtype);
+    const double bias = along_ / squares_;
+    const double noise = u / std::sqrt(3.0) * std::sqrt(fourths_) / squares_;
+    const double most = kReducedConditions * conditioning;
+    if (std::fabs(bias) > std::fmax(kMostBias * u + kDeviations * noise, most)) {
+      return fmt::format("they are {:.2g} % too {} on average, and rounding to {} has no such bias",
+                         100 * std::fabs(bias), bias > 0 ? "large" : "small", Name(dtype));
+    }
+    const double rms = std::sqrt(errors_ / squares_);
+    if (rms > std::fmax(kMostUnits * u, most)) {
+      return fmt::format("their error is {:.2g} % (RMS), and rounding to {} makes {:.2g} %",
+                         100 * rms, Name(dtype), 100 * u / std::sqrt(3.0));
+    }
+    return "";
+  }
+
+ private:
+  int64_t count_ = 0;
+  double along_ = 0, errors_ = 0, squares_ = 0, fourths_ = 0;
+};
+
 bool HasShadows(const engine::OutputTensor& got, const task::Output& want) {
   return !want.is_none && !got.is_none && IsFloating(want.dtype) && want.truth.numel() != 0 &&
          got.shadow.size() == static_cast<size_t>(want.truth.numel());
@@ -91,6 +132,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   c.limit = limit.whole;
   double own = 0;
   int64_t own_count = 0;
+  ResetErrors reset_errors;
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     const double shadow = got.shadow[at], t = truth(i);
@@ -111,6 +153,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       ++c.equal;
     } else if (reset) {
       ++c.reset;
+      if (!branch) reset_errors.Add(value(i), t);
     } else if (branch || !std::isfinite(shadow)) {
       ++c.doubtful;
     } else {
@@ -128,6 +171,9 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
                           ? kReducedHalfUlps * UnitRoundoff(want.dtype)
                           : kReducedUlps * 0x1p-24;
   const double usual = std::fmax(ulps, kReducedConditions * want.conditioning / scale);
+  if (UnitRoundoff(want.dtype) > 0x1p-20 && !want.rounds_to_float8) {
+    c.unexplained = reset_errors.Unexplained(want.dtype, want.conditioning / scale);
+  }
   c.reduced_precision = !want.rounds_to_float8 && c.scale > 0 && c.own_rms > usual;
   return c;
 }

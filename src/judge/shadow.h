@@ -35,6 +35,9 @@ struct ShadowComparison {
   /// True if `own_rms` is far above what float32 arithmetic causes in this task.
   bool reduced_precision = false;
 
+  /// 16-bit outputs: the errors of the values that were reset, if rounding does not explain them.
+  std::string unexplained;
+
   bool ok() const { return disagree == 0; }
   bool established() const { return judged && equal == count; }
 };

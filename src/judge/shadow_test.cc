@@ -92,6 +92,53 @@ TEST(Shadow, ResetOrDoubtIsNeitherEstablishedNorRejected) {
   EXPECT_EQ(c.equal, 996);
 }
 
+/// An output of float16 whose shadows were all reset, and whose values are `of` of the truth.
+std::string UnexplainedErrors(DType dtype, double (*of)(double truth, size_t i)) {
+  std::vector<double> truth(2000);
+  engine::OutputTensor got;
+  got.dtype = dtype;
+  got.shape = {2000};
+  for (size_t i = 0; i < truth.size(); ++i) {
+    truth[i] = std::sin(static_cast<double>(i)) * 3;
+    const double value = of(truth[i], i);
+    const auto rounded = static_cast<float>(value);
+    uint32_t bits = std::bit_cast<uint32_t>(rounded);
+    uint16_t half = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    if (dtype == DType::kF16) half = std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
+    got.bytes.push_back(static_cast<std::byte>(half & 0xff));
+    got.bytes.push_back(static_cast<std::byte>(half >> 8));
+    got.shadow.push_back(value);
+    got.shadow_state.push_back(engine::kShadowReset);
+  }
+  task::Output want;
+  want.dtype = dtype;
+  want.shape = {2000};
+  want.truth.dtype = DType::kF64;
+  want.truth.shape = {2000};
+  want.truth.strides = {1};
+  want.truth.storage = std::as_bytes(std::span(truth));
+  const ShadowComparison c = CompareShadows(got, want);
+  EXPECT_EQ(c.reset, 2000);
+  return c.unexplained;
+}
+
+TEST(Shadow, ErrorsThatRoundingDoesNotExplainAreNamed) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    EXPECT_EQ(UnexplainedErrors(dtype, [](double t, size_t) { return t; }), "");
+    // Rounded twice.
+    EXPECT_EQ(UnexplainedErrors(dtype,
+                                [](double t, size_t i) {
+                                  return t * (1 + 0x1p-11 * std::cos(static_cast<double>(7 * i)));
+                                }),
+              "");
+    EXPECT_THAT(UnexplainedErrors(dtype, [](double t, size_t) { return t * 1.01; }),
+                HasSubstr("% too large on average"));
+    EXPECT_THAT(UnexplainedErrors(
+                    dtype, [](double t, size_t i) { return t + (i % 2 == 0 ? 0.06 : -0.06); }),
+                HasSubstr("RMS"));
+  }
+}
+
 TEST(Shadow, AgreeingShadowsReplaceValues) {
   ShadowFixture f;
   f.Value(7, f.truth[7] + 1);  // the kernel's own rounding

@@ -240,7 +240,7 @@ TEST_F(ClusterTest, ShadowsFollowToOtherBlocks) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0F + 0.1F * static_cast<float>(i);
   const double want = std::accumulate(values.begin(), values.end(), 0.0);
   const uint64_t in = emu.Buffer(values), out = emu.Buffer(std::vector<float>(2));
-  (*run)->memory().HoldsFloats(in, 4 * values.size());
+  (*run)->memory().HoldsInput(in, 4 * values.size(), true);
   ExpectNoFindings(emu.Launch("row_sums", {2}, {32}, in, out, 64));
   for (uint64_t block = 0; block < 2; ++block) {
     const float sum = emu.Read<float>(out, 2)[block];

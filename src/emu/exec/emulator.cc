@@ -578,7 +578,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     std::unique_ptr<ShadowRun> shadows;
     if (options.shadows) {
       TRY_ASSIGN(shadows, ShadowRun::Create(memory_.base()));
-      NoteFloats(plan, options.argument_types, buffers, shadows->memory());
+      NoteInputs(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(modules_, images_, device_, plan, options, buffers, memory_, pool,
                         shadows.get(), operators_.get(), attempt);
@@ -602,14 +602,14 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     for (const auto& module : modules_) shift = std::min(shift, module->global_granule_shift());
     return shift;
   }
-  static void NoteFloats(const plan::Plan& plan, const std::vector<DType>& types,
+  static void NoteInputs(const plan::Plan& plan, const std::vector<DType>& types,
                          const std::vector<BoundBuffer>& buffers, ShadowMemory& shadows) {
     for (size_t i = 0; i < buffers.size(); ++i) {
       const auto argument = static_cast<size_t>(plan.buffers[i].argument);
       const bool known =
           plan.buffers[i].kind == plan::BufferKind::kArgument && argument < types.size();
-      if (known && types[argument] == DType::kF32) {
-        shadows.HoldsFloats(buffers[i].address, buffers[i].bytes);
+      if (known) {
+        shadows.HoldsInput(buffers[i].address, buffers[i].bytes, types[argument] == DType::kF32);
       }
     }
   }

@@ -174,13 +174,24 @@ TEST(ShadowBitsTest, CuttingDigitsIsRounding) {
   }
   const std::string most = "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xff800000; mov.b32 %f3, %r3;";
   ExpectFlags(kThird + most + kOutSingle, kReset);
-  // Rounding to nearest with integer operations is arithmetic on the bits.
-  ExpectFlags(kThird +
-                  "mov.b32 %r2, %f2; shr.u32 %r3, %r2, 16; and.b32 %r3, %r3, 1; "
-                  "add.u32 %r3, %r3, 0x7fff; add.u32 %r2, %r2, %r3; and.b32 %r2, %r2, 0xffff0000; "
-                  "mov.b32 %f3, %r2;" +
-                  kOutSingle,
-              kReset);
+}
+
+TEST(ShadowBitsTest, RoundingToNearestWithIntegersIsRounding) {
+  const std::string lowest = "mov.b32 %r2, %f2; shr.u32 %r3, %r2, 16; and.b32 %r3, %r3, 1; ";
+  const std::string upper = "and.b32 %r2, %r2, 0xffff0000; mov.b32 %f3, %r2;";
+  for (const std::string& round : std::vector<std::string>{
+           "add.u32 %r3, %r3, 0x7fff; add.u32 %r2, %r2, %r3; " + upper,
+           "add.u32 %r2, %r3, %r2; add.u32 %r2, %r2, 0x7fff; " + upper,
+           "add.u32 %r2, %r2, 0x8000; shr.u32 %r2, %r2, 16; shl.b32 %r2, %r2, 16; "
+           "mov.b32 %f3, %r2;",
+       }) {
+    ExpectExact(kThird + lowest + round + kOutSingle, Third);
+  }
+  // More than half a unit, a difference, or another word is arithmetic on the bits.
+  for (const char* other :
+       {"add.u32 %r2, %r2, 0x8001; ", "sub.u32 %r2, %r2, 0x7fff; ", "add.u32 %r2, %r2, %r2; "}) {
+    ExpectFlags(kThird + lowest + other + upper + kOutSingle, kReset);
+  }
 }
 
 /// Expects the shadow to be f of the input within `relative`, and these flags.
@@ -507,7 +518,7 @@ TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
   // An input passes through shared memory and is then rounded by arithmetic on its bits.
   ExpectFlags(R"(
     mov.u32 %r2, tile; and.b32 %r3, %r1, 31; shl.b32 %r3, %r3, 2; add.u32 %r2, %r2, %r3;
-    st.shared.f32 [%r2], %f1; ld.shared.b32 %r4, [%r2]; add.u32 %r4, %r4, 0x8000;
+    st.shared.f32 [%r2], %f1; ld.shared.b32 %r4, [%r2]; add.u32 %r4, %r4, 0x8001;
     and.b32 %r4, %r4, 0xffff0000; mov.b32 %f3, %r4;)" +
                   kOutSingle,
               kReset);
@@ -515,7 +526,7 @@ TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
 
 TEST(ShadowBitsTest, InputsAreFloatsForAllKindsOfLoads) {
   const std::string nearest =
-      "add.u32 %r4, %r4, 0x8000; and.b32 %r4, %r4, 0xffff0000; "
+      "add.u32 %r4, %r4, 0x8001; and.b32 %r4, %r4, 0xffff0000; "
       "mov.b32 %f3, %r4;" +
       kOutSingle;
   ExpectFlags("ld.global.u32 %r4, [%rd1];" + nearest, kReset);

@@ -1,9 +1,10 @@
 // Integer instructions whose result is, bit for bit, one of their operands: sums with zero,
 // products with one, and minimum and maximum, which order floats of one sign like their bits. The
-// float's shadow is kept. In all other cases these are arithmetic on the bits, which resets. If
-// that only changes the exponent (the mathematical library's logarithms do so), the exact value is
-// scaled by the same power of two.
-// SPDX-License-Identifier: Apache-2.0
+// float's shadow is kept. So it is in a sum of a float32 and at most half a unit of its upper half:
+// bfloat16 is rounded to nearest like this, and exact values are not changed by rounding. In all
+// other cases these are arithmetic on the bits, which resets. If that only changes the exponent
+// (the mathematical library's logarithms do so), the exact value is scaled by the same power of
+// two. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 
@@ -69,6 +70,22 @@ Cell Scaled(const ChoiceOperand (&x)[2], const Side& side) {
   return {};
 }
 
+/// If a sum adds at most half a unit of the upper 16 bits to a float32: that float, whatever the
+/// addend depends on, since it only decides how the upper half is rounded. Otherwise an empty cell.
+Cell Rounded(const ChoiceOperand (&x)[2], const Side& side) {
+  constexpr uint64_t kHalfUnit = 0x8000;
+  if (side.detail != '+') return {};
+  for (int s = 0; s < 2; ++s) {
+    const Cell& cell = x[s].cells[0];
+    if (KindOf(cell.state) != ShadowKind::kSingle || x[1 - s].bits > kHalfUnit) continue;
+    const auto bits = static_cast<uint32_t>(x[s].bits);
+    const uint32_t result = bits + static_cast<uint32_t>(x[1 - s].bits);
+    const bool is_finite = (result & 0x7f800000u) != 0x7f800000u;
+    if (((bits ^ result) >> 31) == 0 && is_finite) return cell;
+  }
+  return {};
+}
+
 }  // namespace
 
 void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
@@ -98,6 +115,12 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     const bool orders = side.detail == '<' || side.detail == '>';
     if (orders && OrderInDoubt(x[0].cells, x[0].bits, x[1].cells, x[1].bits, granules)) {
       flags |= kDecision;
+    }
+    if (const Cell rounded = chosen < 0 && !wide ? Rounded(x, side) : Cell{}; rounded.state != 0) {
+      result.exact[0][i] = rounded.exact;
+      result.state[0][i] = rounded.state;
+      result.state[1][i] = 0;
+      continue;
     }
     if (chosen < 0 && HoldsFloat(x)) flags |= kReset;
     bool none = true;

@@ -177,16 +177,18 @@ bool LoadsParts(const WarpShadow& ws, const Warp& warp, const AccessShape& shape
          ws.memory->AreFloats(lanes.address[i]);
 }
 
-/// Lanes that load an input's float32 numbers as integers, to use their bits.
-uint32_t InputFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
-                     const LanePlaces& lanes) {
-  if (shape.element_bytes != 4) return 0;
-  uint32_t floats = 0;
+/// Lanes whose result is a float that no kernel has computed: those that load an input's float32
+/// numbers as integers, to use their bits, or anything as a float but inputs of other types (two
+/// halves as one float).
+uint32_t RawFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
+                   const LanePlaces& lanes, bool as_integers) {
+  if (as_integers && shape.element_bytes != 4) return 0;
+  uint32_t floats = as_integers ? 0 : warp.active;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    const bool are =
-        lanes.space[i] == MemorySpace::kGlobal && ws.memory->AreFloats(lanes.address[i]);
-    floats |= uint32_t{are} << i;
+    if (lanes.space[i] != MemorySpace::kGlobal) continue;
+    if (as_integers && ws.memory->AreFloats(lanes.address[i])) floats |= 1u << i;
+    if (!as_integers && ws.memory->AreOthers(lanes.address[i])) floats &= ~(1u << i);
   }
   return floats;
 }
@@ -220,8 +222,7 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
     } else {
       ClearShadow(ws, warp, slot, slot_is_wide);
     }
-    const uint32_t floats =
-        side.from != Format::kInteger ? warp.active : InputFloats(ws, warp, shape, lanes);
+    const uint32_t floats = RawFloats(ws, warp, shape, lanes, side.from == Format::kInteger);
     if (floats != 0) {
       SlotHeader& header = ws.headers[slot / 128];
       header.raw |= floats & ~header.live;

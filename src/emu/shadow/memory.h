@@ -143,14 +143,14 @@ class ShadowMemory {
   /// Records a store whose address depends on rounding.
   void DoubtPlaces() { places_in_doubt_.store(true, std::memory_order_relaxed); }
   bool places_in_doubt() const { return places_in_doubt_.load(std::memory_order_relaxed); }
-  /// Declares that this memory has float32 numbers that no kernel has computed: inputs.
-  void HoldsFloats(uint64_t device, uint64_t bytes) { floats_.emplace_back(device, bytes); }
-  bool AreFloats(uint64_t device) const {
-    for (const auto& [begin, bytes] : floats_) {
-      if (device - begin < bytes) return true;
-    }
-    return false;
+  /// Declares that this memory has numbers that no kernel has computed: inputs. `are_floats`: of
+  /// float32.
+  void HoldsInput(uint64_t device, uint64_t bytes, bool are_floats) {
+    (are_floats ? floats_ : others_).emplace_back(device, bytes);
   }
+  bool AreFloats(uint64_t device) const { return Holds(floats_, device); }
+  /// True for inputs of another type.
+  bool AreOthers(uint64_t device) const { return Holds(others_, device); }
   /// The sites of the whole run.
   ShadowSites& sites() { return sites_; }
   const ShadowSites& sites() const { return sites_; }
@@ -171,7 +171,14 @@ class ShadowMemory {
   Cell* cells_ = nullptr;
   uint8_t* touched_ = nullptr;  // for each 64 KiB
   ShadowSites sites_;
-  std::vector<std::pair<uint64_t, uint64_t>> floats_;  // device addresses and bytes
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;  // device addresses and bytes
+  static bool Holds(const Ranges& ranges, uint64_t device) {
+    for (const auto& [begin, bytes] : ranges) {
+      if (device - begin < bytes) return true;
+    }
+    return false;
+  }
+  Ranges floats_, others_;  // inputs
   std::atomic<bool> places_in_doubt_{false};
 };
 

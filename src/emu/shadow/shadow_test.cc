@@ -126,7 +126,7 @@ again:
 TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
   const std::string third = kThirdOf;
   const std::string end = "mov.b32 %f3, %r3; st.global.f32 [%rd2], %f3;";
-  ExpectFlags(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 1;" + end, kReset);
+  ExpectFlags(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 0x8001;" + end, kReset);
   ExpectFlags(third + "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xff800000;" + end, kReset);
   ExpectFlags("mov.b32 %r2, %f1; and.b32 %r3, %r2, 0xff800000;" + end, kReset);  // an input
   ExpectFlags(third +
@@ -140,7 +140,7 @@ TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
                   "st.global.f32 [%rd2], %f3;",
               kReset);
   // The shadow is then the value.
-  const Seen seen = RunShadows(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 1;" + end);
+  const Seen seen = RunShadows(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 0x8001;" + end);
   EXPECT_EQ(seen.shadow[3].exact, static_cast<double>(seen.value[3]));
 }
 

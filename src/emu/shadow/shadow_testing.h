@@ -67,7 +67,7 @@ inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
     if (with) emu.shadows = run->get();
     emu.options.schedule = schedule;
     const uint64_t in = emu.Buffer(inputs), out = emu.Buffer(std::vector<float>(kThreads));
-    if (with) (*run)->memory().HoldsFloats(in, kThreads * sizeof(float));
+    if (with) (*run)->memory().HoldsInput(in, kThreads * sizeof(float), true);
     const LaunchOutcome outcome = emu.Launch("k", {1}, {kThreads}, in, out);
     EXPECT_TRUE(outcome.completed) << Summary(outcome) << body;
     if (!outcome.completed) return seen;
