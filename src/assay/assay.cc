@@ -126,14 +126,14 @@ double LargestError(const records::Verdict& verdict) {
 
 /// If numbers are wrong and fast math may be the cause, says so in the reason.
 void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
-                     const std::string& source) {
+                     const std::string& source, bool is_program) {
   const auto is_numeric = [](const records::Reason& reason) {
     return reason.code == "wrong_result" || reason.code == "not_equivalent";
   };
   const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
   if (reason == verdict.reasons.end() || LargestError(verdict) > kMostOfFastMath) return;
-  const std::string note = build::FastMathNote(source, image.ptx, image.flags);
-  if (!note.empty()) reason->message += "\n" + note;
+  const std::string note = build::FastMathNote(source, image.ptx, image.flags, is_program);
+  if (!note.empty()) reason->message += ".\n" + note;
 }
 
 /// Adds what is known about a Python program's extensions after a call was recorded.
@@ -360,7 +360,13 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     TRY(Explore(candidate, question, parts_, explored, verdict, launched));
   }
   if (images != nullptr) {
-    for (const auto& image : *images) AddFastMathNote(verdict, *image, TextOf(*image, texts));
+    for (const auto& image : *images) {
+      AddFastMathNote(verdict, *image, TextOf(*image, texts), false);
+    }
+  } else {
+    for (const auto& image : judged.images) {
+      AddFastMathNote(verdict, *image, texts.front().text, true);
+    }
   }
   return finish();
 }

@@ -169,7 +169,7 @@ std::vector<std::string> NotesFromSource(std::string_view source) {
 }
 
 std::string FastMathNote(std::string_view source, std::string_view ptx,
-                         const std::vector<std::string>& flags) {
+                         const std::vector<std::string>& flags, bool is_program) {
   static constexpr struct {
     std::string_view instruction, error;
     std::string_view names[6];
@@ -186,7 +186,7 @@ std::string FastMathNote(std::string_view source, std::string_view ptx,
        {"logf", "log", "log2f", "log10f", "powf", "pow"}},
   };
   if (std::find(flags.begin(), flags.end(), "--use_fast_math") == flags.end()) return "";
-  const std::string code = CodeOnly(source);
+  const std::string code = is_program ? std::string(source) : CodeOnly(source);
   std::string note;
   for (const auto& [instruction, error, names] : kReplaced) {
     if (ptx.find(instruction) == std::string_view::npos) continue;
@@ -198,6 +198,9 @@ std::string FastMathNote(std::string_view source, std::string_view ptx,
         fmt::format("{}{} became {} ({})", note.empty() ? "" : ", ", *called, instruction, error);
   }
   if (note.empty()) return note;
+  if (is_program) {
+    return fmt::format("the program's flags have --use_fast_math: {}", note);
+  }
   return fmt::format(
       "--use_fast_math is on by default: {}; write the function yourself, or compile with "
       "--flag=--no-fast-math",

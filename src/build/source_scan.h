@@ -28,8 +28,9 @@ std::vector<std::string> NotesFromPtx(std::string_view ptx);
 
 /// Functions that the source calls by their accurate names and that --use_fast_math has replaced,
 /// if that costs more than float32's own rounding: "tanhf became tanh.approx (…)". Empty if there
-/// are none, or without the flag. Error bounds: PTX ISA, instructions tanh, sin, cos, lg2.
+/// are none, or without the flag. `is_program`: a Python program, whose strings are the source, and
+/// which sets its flags itself. Error bounds: PTX ISA, instructions tanh, sin, cos, lg2.
 std::string FastMathNote(std::string_view source, std::string_view ptx,
-                         const std::vector<std::string>& flags);
+                         const std::vector<std::string>& flags, bool is_program = false);
 
 }  // namespace cupel::build

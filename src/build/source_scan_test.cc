@@ -46,6 +46,9 @@ TEST(FastMathNote, ReportsReplacedFunctions) {
   const std::string ptx = "tanh.approx.f32 %f1, %f2;";
   EXPECT_THAT(FastMathNote("y = tanhf(x);", ptx, fast), HasSubstr("tanhf became tanh.approx"));
   EXPECT_EQ(FastMathNote("y = tanhf(x);", ptx, {"-O3"}), "");
+  EXPECT_EQ(FastMathNote("source = \"y = tanhf(x);\"", ptx, fast), "");
+  EXPECT_THAT(FastMathNote("source = \"y = tanhf(x);\"", ptx, fast, true),
+              HasSubstr("the program's flags have"));
   EXPECT_EQ(FastMathNote("y = tanhf(x);", "ex2.approx.ftz.f32 %f1, %f2;", fast), "");
   EXPECT_EQ(FastMathNote("asm(\"tanh.approx.f32 %0, %1;\"); // tanhf", ptx, fast), "");
 }

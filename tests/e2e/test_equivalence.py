@@ -243,6 +243,16 @@ class Equivalence(CupelTest):
                     output = self.established(done)["outputs"][0]
                     self.assertEqual((output["equal_inputs"], output["reset"], output["doubtful"]), (2, 0, 0))
 
+    def test_says_if_fast_math_alone_makes_a_kernel_wrong(self):
+        done = self.elementwise("torch.tanh(x)", "tanhf(row[i])")
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(done.json["reasons"][0]["code"], "fast_math")
+        self.assertIn("--flag=--no-fast-math", done.json["reasons"][0]["message"])
+        done = self.elementwise("torch.tanh(x)", "tanhf(row[i]) + 0.01f")
+        self.assertNotIn("fast_math", done.codes)
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(self.elementwise("torch.tanh(x)", "tanhf(row[i])", "--flag=--no-fast-math").status, 0)
+
     def test_a_wrong_constant_shows_in_front_of_accurate_functions(self):
         accurate = GELU.replace("__expf", "expf")
         self.assertEqual(self.judge(LOOSE, source(accurate), "--flag=--no-fast-math").status, 0)

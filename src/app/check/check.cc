@@ -2,6 +2,7 @@
 #include "app/check/check.h"
 
 #include "app/candidate.h"
+#include "app/check/without_fast_math.h"
 #include "app/session.h"
 
 namespace cupel::app {
@@ -22,6 +23,8 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   question.explores = options.explore && question.kinds.empty();
   TRY_ASSIGN(question.distributions, DistributionsOf(options.distributions));
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  TRY(TryWithoutFastMath(options.kernel, options.common, options.compile, question, *session,
+                         events, judged.verdict));
   for (const std::string& warning : session->oracle().warnings()) {
     judged.verdict.notes.push_back("task: " + warning);
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/check/without_fast_math.h"
 #include "app/session.h"
 #include "base/hash.h"
 #include "build/build.h"
@@ -195,6 +196,11 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   TRY_ASSIGN(assay::Candidate candidate, BuildSubject(*session, subject));
   candidate.path = subject.kernel;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  const auto is_fast = [](const records::Reason& reason) { return reason.code == kFastMathReason; };
+  if (std::ranges::any_of(subject.record.verdict.reasons, is_fast)) {
+    TRY(TryWithoutFastMath(subject.kernel, common, compile, question, *session, events,
+                           judged.verdict));
+  }
   for (const std::string& warning : session->oracle().warnings()) {
     judged.verdict.notes.push_back("task: " + warning);
   }
