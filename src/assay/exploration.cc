@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
@@ -123,7 +124,9 @@ std::string TextOf(const records::Finding& finding) {
   std::string text = AfterColon(finding.message);
   // The message about a wrapped index names the line of the arithmetic.
   if (finding.line > 0 && finding.code != "wrapped_index") {
-    text += fmt::format(" (line {})", finding.line);
+    const std::string file = std::filesystem::path(finding.file).filename().string();
+    text += file.empty() ? fmt::format(" (line {})", finding.line)
+                         : fmt::format(" ({}:{})", file, finding.line);
   }
   return text;
 }
@@ -614,26 +617,37 @@ class Explorer {
     return fails;
   }
 
+  /// The other keywords at this size: "columns=256 dtype=float32".
+  static std::string OthersOf(const ExploredSize& size) {
+    task::Setting others = size.setting;
+    others.init.erase(size.key);
+    others.inputs.erase(size.key);
+    return others.Describe();
+  }
+
   Status LimitOne(const Seen& failing) {
     const Seen* below = Below(failing);
     int64_t first = failing.size.number;
     std::string text = failing.size.setting.derived;
     record::Refusal refusal = failing.refusal;
-    if (below != nullptr && IsLaunch(failing.refusal)) {
+    const bool is_bounded = below != nullptr && IsLaunch(failing.refusal);
+    if (is_bounded) {
       int64_t works = below->size.number;
       for (int step = 0; step < kMostSteps && first - works > 1; ++step) {
         const int64_t middle = works + (first - works) / 2;
         TRY_ASSIGN(const bool fails, FailsAt(failing, middle, refusal));
         (fails ? first : works) = middle;
       }
-      text = fmt::format("{}={} on", failing.size.key, first);
+      const std::string others = OthersOf(failing.size);
+      text = fmt::format("{}={} on{}", failing.size.key, first,
+                         others.empty() ? "" : fmt::format(" (with {})", others));
     }
     const bool launch = IsLaunch(failing.refusal);
     AddLimit(launch ? failing.refusal.code : "refused",
              fmt::format("{} {}{}: {}", launch ? "cannot be launched" : "refuses",
-                         launch && text.ends_with(" on") ? "from "
-                         : launch                        ? "at "
-                                                         : "",
+                         !launch      ? ""
+                         : is_bounded ? "from "
+                                      : "at ",
                          text, refusal.message));
     return {};
   }

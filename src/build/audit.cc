@@ -329,7 +329,7 @@ void AuditCode(const SharedObject& object, Audit& audit) {
   }
 }
 
-void AuditLayout(const SharedObject& object, Audit& audit) {
+void AuditLayout(const SharedObject& object, size_t files, Audit& audit) {
   const char* what = nullptr;
   if (object.stack == SharedObject::Stack::kExecutable) {
     what = "requests an executable stack";
@@ -345,9 +345,8 @@ void AuditLayout(const SharedObject& object, Audit& audit) {
         "unsafe_object",
         fmt::format("the built object {}, which compilers do not produce from C++", what), ""};
   }
-  // One of the compiler, one that registers kernels, and one for the file's static objects.
-  constexpr size_t kExpectedConstructors = 3;
-  if (object.constructors > kExpectedConstructors) {
+  // One of the compiler, and for each file one that registers kernels and one for static objects.
+  if (object.constructors > 1 + 2 * files) {
     audit.notes.push_back(fmt::format("runs {} functions when it is loaded", object.constructors));
   }
   if (object.resolvers > 0) {
@@ -359,12 +358,12 @@ void AuditLayout(const SharedObject& object, Audit& audit) {
 
 }  // namespace
 
-Audit AuditObject(const SharedObject& object) {
+Audit AuditObject(const SharedObject& object, size_t files) {
   Audit audit;
   AuditSymbols(object, audit);
   AuditWeakSymbols(object, audit);
   AuditCode(object, audit);
-  AuditLayout(object, audit);
+  AuditLayout(object, files, audit);
   return audit;
 }
 

@@ -22,6 +22,7 @@ struct Audit {
   std::vector<std::string> notes;  // allowed, but worth knowing
 };
 
-Audit AuditObject(const SharedObject& object);
+/// `files`: how many were compiled. Each has a function that runs when the object is loaded.
+Audit AuditObject(const SharedObject& object, size_t files = 1);
 
 }  // namespace cupel::build

@@ -174,6 +174,7 @@ TEST(Audit, NotesUnusualButAllowedFeatures) {
   EXPECT_THAT(audit.notes, Contains(HasSubstr("random numbers")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("some_library_call")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("runs 7 functions when it is loaded")));
+  EXPECT_THAT(AuditObject(object, 3).notes, testing::Not(Contains(HasSubstr("when it is loaded"))));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("IFUNC")));
 }
 

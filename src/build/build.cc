@@ -326,7 +326,9 @@ Result<SourcesOutcome> Finish(const Context& context, Compilation compilation,
   TRY_ASSIGN(const SharedObject object,
              ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.shared_object))));
   if (!IsOneOf(object.defined, "cupel_candidate_call")) return SourcesOutcome(NoModule(context));
-  Audit audit = AuditObject(object);
+  const auto files =
+      static_cast<size_t>(std::ranges::count_if(context.files, &SourceFile::is_compiled));
+  Audit audit = AuditObject(object, std::max<size_t>(files, 1));
   if (audit.objection) {
     return SourcesOutcome(BuildFailure{std::move(audit.objection->code),
                                        std::move(audit.objection->message),

@@ -20,8 +20,9 @@ records::Finding StateFinding(const std::string& name) {
   finding.severity = records::Severity::kWarning;
   finding.where = Demangle(name);
   finding.message =
-      "The kernels change a __device__ variable, and the next call reads the changed value: its "
-      "results may depend on earlier calls.";
+      "The kernels change a __device__ variable. If a call reads it before it writes it, its "
+      "results "
+      "depend on earlier calls.";
   return finding;
 }
 

@@ -109,7 +109,8 @@ void DescribeErrors(records::Comparison& result, const Scanner& scan, const Tota
     result.first_wrong.push_back(
         {Unravel(element, want.shape), scan.got(element), scan.wanted(element)});
   }
-  const Explanation why = Explain(scan, want.shape, result.rms_error);
+  const Explanation why = only_rms ? ExplainRms(scan, want.shape, result.rms_error)
+                                   : Explain(scan, want.shape, result.rms_error);
   result.pattern = why.pattern;
   const bool named = !want.name.empty() && want.name != "output";
   result.message = fmt::format("{}{}{}{}", named ? want.name + ": " : "",

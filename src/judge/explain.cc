@@ -9,16 +9,17 @@ namespace cupel::judge {
 namespace {
 
 Explanation FromFill(const Evidence& e, const Fill& fill) {
+  // Memory that nothing writes is not zero, unless the candidate has cleared it.
+  const char* why = fill.pattern == "all_zero"
+                        ? "zeros were stored, or cleared memory was not written"
+                        : "probably never written, or computed from uninitialized memory";
   if (e.wrong == e.count && e.count > 1) {
-    return {fill.pattern, fmt::format("the whole output is {}: probably never written, or "
-                                      "computed from uninitialized memory",
-                                      fill.text)};
+    return {fill.pattern, fmt::format("the whole output is {}: {}", fill.text, why)};
   }
   const auto place = FindPlace(e);
   if (!place) return {fill.pattern, fmt::format("all of them are {}", fill.text)};
-  return {place->pattern, fmt::format("{}; all wrong ones are {}, probably never written, or "
-                                      "computed from uninitialized memory",
-                                      place->text, fill.text)};
+  return {place->pattern,
+          fmt::format("{}; all wrong ones are {}: {}", place->text, fill.text, why)};
 }
 
 /// Errors everywhere, none of them far out, all small compared with the output: rounding, not
@@ -48,15 +49,18 @@ std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
   }
   return Explanation{
       "lost_precision",
-      fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere: probably rounding "
-                  "or cancellation, not a logic error",
+      fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere: rounding, "
+                  "cancellation, or a formula that only approximates the task's",
                   bits)};
 }
 
 std::optional<Explanation> Isolated(const Evidence& e) {
   if (e.count < 1000 || e.wrong > std::max<int64_t>(5, e.count / 1000)) return {};
-  return Explanation{"isolated",
-                     "they are isolated among correct ones: probably a race or a boundary error"};
+  return Explanation{
+      "isolated",
+      fmt::format("they are isolated among correct ones: {}",
+                  e.scan->rule().exact ? "ties, a boundary, or a race"
+                                       : "a boundary, a race, or cancellation of large numbers")};
 }
 
 /// Numbers too large for a float8 type: casts saturate, or give NaN or an infinity.
@@ -127,6 +131,10 @@ std::optional<Fill> FindFill(const Evidence& e) {
     return Fill{"constant", fmt::format("the same number {:.9g}", e.wrong_value)};
   }
   return {};
+}
+
+Explanation ExplainRms(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error) {
+  return LostPrecision(Gather(scan, shape), rms_error).value_or(Explanation());
 }
 
 Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error) {

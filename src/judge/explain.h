@@ -18,6 +18,8 @@ struct Explanation {
 
 /// `rms_error` is over finite pairs, from Scanner::Run. At least one element must be wrong.
 Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error);
+/// The same if no single element is wrong, but their RMS: without a place.
+Explanation ExplainRms(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error);
 
 /// The output is a known function of the truth: scaled, shifted, transposed, …
 std::optional<Explanation> ExplainByValue(const Evidence& evidence);

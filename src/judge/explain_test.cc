@@ -175,7 +175,7 @@ TEST(Explain, Precision) {
   };
   Expect(d.By(noise(0x1p-11)), "reduced_precision", "about 2^-11");
   Expect(d.By(noise(0x1p-8)), "reduced_precision", "bfloat16");
-  Expect(d.By(noise(0x1p-16)), "lost_precision", "rounding or cancellation");
+  Expect(d.By(noise(0x1p-16)), "lost_precision", "rounding, cancellation");
 }
 
 TEST(Explain, Isolated) {

@@ -26,7 +26,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   TRY(TryWithoutFastMath(options.kernel, options.common, options.compile, question, *session,
                          events, judged.verdict));
   for (const std::string& warning : session->oracle().warnings()) {
-    judged.verdict.notes.push_back("task: " + warning);
+    judged.verdict.notes.push_back(warning);
   }
   return judged;
 }

@@ -202,7 +202,7 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
                            judged.verdict));
   }
   for (const std::string& warning : session->oracle().warnings()) {
-    judged.verdict.notes.push_back("task: " + warning);
+    judged.verdict.notes.push_back(warning);
   }
   return std::move(judged.verdict);
 }

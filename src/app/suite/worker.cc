@@ -168,7 +168,7 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
 void SessionJudge::ReportWarnings() {
   const auto& warnings = session_->oracle().warnings();
   for (; reported_warnings_ < warnings.size(); ++reported_warnings_) {
-    remarks_.Note("task: " + warnings[reported_warnings_]);
+    remarks_.Note(warnings[reported_warnings_]);
   }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ class Task:
         self.name, self.hash = request["name"], request["hash"]
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
+        self.warned: set[str] = set()
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
         self.carried = {}  # by setting: Carried.masks
@@ -53,7 +55,10 @@ class Task:
         return getattr(self.module, name)
 
     def warn(self, message: str) -> None:
-        if message not in self.warnings:
+        """Once for messages that only differ in numbers: they are about other settings or inputs."""
+        kind = re.sub(r"[0-9.e+-]+", "", message)
+        if kind not in self.warned:
+            self.warned.add(kind)
             self.warnings.append(message)
 
     def build(self, init: Json, inputs: Json) -> tuple[torch.nn.Module, list[Any]]:
