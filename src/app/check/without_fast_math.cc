@@ -12,6 +12,13 @@ namespace {
 constexpr const char* kFast = "--use_fast_math";
 constexpr const char* kAccurate = "--no-fast-math";
 
+/// Whether it failed where no setting is. Judging it there again takes long.
+bool FailsElsewhere(const records::Verdict& verdict) {
+  return std::ranges::any_of(verdict.settings, [](const records::SettingReport& setting) {
+    return setting.id.starts_with("explored-");
+  });
+}
+
 bool HasWrongNumbersAlone(const records::Verdict& verdict) {
   const auto is_numeric = [](const records::Reason& reason) {
     return reason.code == "wrong_result" || reason.code == "not_equivalent" ||
@@ -32,7 +39,7 @@ Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& com
                           Events& events, records::Verdict& verdict) {
   const bool is_default =
       kernel.extension() == ".cu" && !Has(compile.flags, kFast) && Has(verdict.flags, kFast);
-  if (!is_default || !HasWrongNumbersAlone(verdict)) return {};
+  if (!is_default || FailsElsewhere(verdict) || !HasWrongNumbersAlone(verdict)) return {};
   events.Show(Progress{"judging without fast math"});
   compile.flags.emplace_back(kAccurate);
   TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, common, compile, events));
