@@ -35,6 +35,7 @@ constexpr int kMostSteps = 24;         // of a search for the size from which la
 constexpr size_t kMostRefusals = 150;  // each costs a new process
 constexpr uint64_t kMostPlanBytes = uint64_t{256} << 20;   // of all recorded plans
 constexpr uint64_t kMostBufferBytes = uint64_t{64} << 20;  // of a call that is judged
+constexpr size_t kMostNodes = 256;                         // of the plan of such a call
 constexpr std::chrono::seconds kRecordingDeadline{120};    // hostile host code may be slow
 constexpr size_t kMostLimits = 6;
 constexpr size_t kMostAddressRuns = 8;
@@ -362,7 +363,8 @@ class Explorer {
     return seen.size.is_small && !IsLaunch(refusal) && refusal.code != "host_exception" &&
            !refusal.unsupported && !is_slow && ElementsOf(seen.args) > 0 &&
            ElementsOf(seen.args) <= kMostElements &&
-           (!seen.plan || BufferBytes(*seen.plan) < kMostBufferBytes);
+           (!seen.plan ||
+            (BufferBytes(*seen.plan) < kMostBufferBytes && seen.plan->nodes.size() <= kMostNodes));
   }
 
   /// One size of each kind of work that no setting has, both sides of boundaries between kinds, and
