@@ -493,11 +493,14 @@ class Explorer {
   /// Whether the kernel only exceeded the budget of instructions, at a size at which a correct one
   /// may, too, as its work may be a square of the size. With few elements, it hangs.
   static bool IsTooSlow(const records::SettingReport& report, const Seen& seen) {
-    const bool all = std::ranges::all_of(report.findings, [](const records::Finding& finding) {
-      return finding.code == "instruction_budget" || finding.code == "time_out" ||
-             finding.severity != records::Severity::kError;
-    });
-    return all && !report.findings.empty() && report.problems.empty() &&
+    const auto is_budget = [](const records::Finding& finding) {
+      return finding.code == "instruction_budget";
+    };
+    const auto is_other_error = [&](const records::Finding& finding) {
+      return finding.severity == records::Severity::kError && !is_budget(finding);
+    };
+    return std::ranges::any_of(report.findings, is_budget) &&
+           std::ranges::none_of(report.findings, is_other_error) && report.problems.empty() &&
            LargestOf(seen.args) > kFewElements;
   }
 
