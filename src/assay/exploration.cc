@@ -393,9 +393,9 @@ class Explorer {
     return chosen;
   }
 
-  /// Adds for each keyword the sizes that most mistakes depend on, whatever the seed: the widest,
-  /// for loops that end too early; one that vectors of four fit and vectors of eight do not; an odd
-  /// one.
+  /// Adds for each keyword the sizes that most mistakes depend on, whatever the seed: one, where
+  /// divisions by a size less one end; the widest, for loops that end too early; one that vectors
+  /// of four fit and vectors of eight do not; an odd one.
   static void AddTelling(const std::vector<const Seen*>& small, std::vector<const Seen*>& chosen) {
     std::map<std::string, std::vector<const Seen*>> by_key;
     for (const Seen* seen : small) by_key[seen->size.key].push_back(seen);
@@ -405,8 +405,9 @@ class Explorer {
     const auto number = [](const Seen* seen) { return seen->size.number; };
     for (const auto& [key, sizes] : by_key) {
       add(*std::ranges::max_element(sizes, {}, number));
-      for (const auto& is_wanted : {+[](int64_t n) { return n > 8 && n % 8 == 4; },
-                                    +[](int64_t n) { return n > 64 && n % 2 == 1; }}) {
+      for (const auto& is_wanted :
+           {+[](int64_t n) { return n == 1; }, +[](int64_t n) { return n > 8 && n % 8 == 4; },
+            +[](int64_t n) { return n > 64 && n % 2 == 1; }}) {
         const auto found = std::ranges::find_if(sizes, is_wanted, number);
         if (found != sizes.end()) add(*found);
       }

@@ -181,7 +181,7 @@ TEST(Explain, Precision) {
 TEST(Explain, Isolated) {
   const Damaged d({64, 96});
   Expect(d.By([](double t, int64_t i) { return i == 77 || i == 3001 || i == 4444 ? t + 7 : t; }),
-         "isolated", "a race or a boundary");
+         "isolated", "a boundary, a race");
 }
 
 TEST(Explain, ReportsNoPatternIfNoneIsClear) {

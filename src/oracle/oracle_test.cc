@@ -1103,6 +1103,45 @@ def get_inputs():
   }
 }
 
+TEST_F(OracleTest, OtherInputsKeepOrdersAndMissingEntries) {
+  TorchOracle& oracle = Shared();
+  const Task task = MakeTask(R"(
+def forward_fn(x, knots, offsets, table, levels):
+    return x * table.clamp(min=0) * levels * (torch.bucketize(x, knots) + offsets[-1])
+class Model(nn.Module):
+    def forward(self, x, knots, offsets, table, levels, fn=forward_fn):
+        return fn(x, knots, offsets, table, levels)
+def get_inputs():
+    return [torch.randn(40), torch.rand(9).sort().values, torch.tensor([0, 3, 3, 9]),
+            torch.tensor([4, -1, 2, 2] * 10), torch.tensor([0, 7, 255, 255] * 10)]
+)");
+  for (const Distribution kind :
+       {Distribution::kNormal, Distribution::kUniform, Distribution::kConstant,
+        Distribution::kZeros, Distribution::kExtremes}) {
+    const auto found = Special(oracle, task, kind);
+    if (!found) continue;
+    const auto numbers = [&](size_t argument) {
+      const task::Tensor& tensor = *found->args[argument].AsTensor();
+      std::vector<double> all;
+      for (int64_t i = 0; i < tensor.numel(); ++i) all.push_back(task::ElementAsDouble(tensor, i));
+      return all;
+    };
+    const std::vector<double> knots = numbers(1), table = numbers(3), levels = numbers(4);
+    EXPECT_TRUE(std::is_sorted(knots.begin(), knots.end())) << Name(kind);
+    EXPECT_THAT(numbers(2), ElementsAre(0, 3, 3, 9)) << Name(kind);
+    const bool is_filled = std::set<double>(table.begin(), table.end()).size() == 1;
+    if (is_filled) {
+      EXPECT_GE(table[0], 0) << Name(kind);
+    }
+    if (kind == Distribution::kZeros) {
+      EXPECT_EQ(levels, std::vector<double>(40, 0));
+    }
+    if (kind == Distribution::kExtremes) {
+      EXPECT_EQ(levels, std::vector<double>(40, 255));
+    }
+  }
+}
+
 TEST_F(OracleTest, RankedElementsHaveLabels) {
   TorchOracle& oracle = Shared();
   constexpr char kRankedTail[] = R"(

@@ -133,7 +133,7 @@ def with_repeats_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
 
 
 def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """`t` with the zeros, the symmetry and the repeats of the task's own tensor. A constant tensor counts as without
+    """`t` with the zeros, the symmetry, the repeats and the order of the task's own tensor. A constant tensor counts as without
     structure: it is an initial value, which must not stay constant."""
     if is_constant(own):
         return t
@@ -141,20 +141,33 @@ def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     if is_square and torch.equal(own, own.transpose(-1, -2)):
         t = t.tril() + t.tril(-1).transpose(-1, -2)
     t = with_repeats_of(own, t)
+    if is_ascending(own, 8):
+        t = t.sort(-1).values
     zeros = own.numel() - int(torch.count_nonzero(own))
     is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer zeros are by chance
     return t.masked_fill(own == 0, 0) if is_structure else t
 
 
+def is_ascending(t: torch.Tensor, fewest: int) -> bool:
+    """True if each row is sorted, has at least `fewest` numbers and is not constant: offsets, boundaries, knots."""
+    if t.dim() == 0 or t.shape[-1] < fewest or t.numel() == 0:
+        return False
+    return bool((t[..., 1:] >= t[..., :-1]).all()) and bool((t[..., -1] > t[..., 0]).all())
+
+
 def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
-    """An integer tensor (classes, indices, counts) filled with one of its own numbers, a random one or
-    the smallest, so that it stays valid. None if its numbers do not repeat, as in a permutation."""
-    if kind not in ("constant", "zeros") or t.dtype == torch.bool or t.numel() < 2:
+    """An integer tensor (classes, indices, counts) filled with one of its own numbers, a random one, the smallest or
+    the largest, so that it stays valid. None if its numbers do not repeat, as in a permutation, or ascend, as
+    offsets do. A -1 among numbers from 0 on means that there is none, and is not taken."""
+    if kind not in ("constant", "zeros", "extremes") or t.dtype == torch.bool or t.numel() < 2:
         return None
     flat = t.detach().flatten()
-    if is_constant(flat) or flat.unique().numel() == flat.numel():
+    if is_constant(flat) or is_ascending(t, 3) or flat.unique().numel() == flat.numel():
         return None
-    number = flat.min() if kind == "zeros" else flat[places(flat, 1)[0]]
+    if int(flat.min()) == -1:
+        flat = flat[flat >= 0]
+    number = (flat[places(flat, 1)[0]] if kind == "constant" else
+              flat.min() if kind == "zeros" else flat.max())
     return torch.empty_like(t).fill_(number)
 
 
