@@ -198,16 +198,22 @@ class Equivalence(CupelTest):
 }"""
         done = self.judge(LOOSE, source(moved, columns="columns / 2", declarations=words))
         self.assertEqual(done.codes, {"not_equivalent"}, done)
-        # An honest kernel that rounds its input to bfloat16 by integer arithmetic. The check cannot follow
-        # this, and reports the line.
+        # An honest kernel that rounds its input to bfloat16 by integer arithmetic.
         rounded = GELU.replace("const float b = row[i];", """unsigned u = __float_as_uint(row[i]);
     u += 0x7fff + ((u >> 16) & 1);
     const float b = __uint_as_float(u & 0xffff0000u);""")
         done = self.judge(LOOSE, source(rounded))
         self.assertEqual(done.status, 0, done)
         output = self.established(done)["outputs"][0]
+        self.assertEqual((output["equal_inputs"], output["reset"]), (2, 0))
+        # The check cannot follow reversed bits, and reports the line.
+        reverse = '    asm volatile("brev.b32 %0, %0; brev.b32 %0, %0;" : "+r"(u));'
+        rounded = rounded.replace("    u += 0x7fff", reverse + "\n    u += 0x7fff")
+        done = self.judge(LOOSE, source(rounded))
+        self.assertEqual(done.status, 0, done)
+        output = self.established(done)["outputs"][0]
         self.assertEqual((output["equal_inputs"], output["reset"]), (0, output["elements"]))
-        line = 1 + source(rounded).splitlines().index("    u += 0x7fff + ((u >> 16) & 1);")
+        line = 1 + source(rounded).splitlines().index(reverse)
         self.assertRegex(output["causes"][0]["what"], rf"^\S+ at \S+\.cu:{line}$")
 
     def test_a_dropped_epsilon_shows_on_tiny_inputs(self):
