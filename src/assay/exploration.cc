@@ -27,7 +27,7 @@ namespace {
 using task::ExploredSize;
 
 constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
-constexpr int64_t kMostElements = 5 << 18;           // of all arguments of a call that is judged
+constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
 constexpr int64_t kFewElements = 1 << 12;            // a kernel that is slow with these hangs
 constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
 constexpr uint64_t kResidues = 32;
