@@ -97,7 +97,8 @@ CUPEL_INLINE char* First(const CupelTensor& d) {
          d.offset * static_cast<int64_t>(c10::elementSize(static_cast<c10::ScalarType>(d.dtype)));
 }
 
-/// Calls visit(pointer into a, pointer into b) for every element of two CPU tensors of equal sizes.
+/// Calls visit(pointer into a, pointer into b) for every element of two tensors of equal sizes. Only
+/// those of CPU tensors can be followed.
 template <class Visit>
 void ForEachElement(const CupelTensor& a, const CupelTensor& b, Visit visit) {
   int64_t index[CUPEL_MAX_DIMS] = {};
@@ -121,26 +122,17 @@ void ForEachElement(const CupelTensor& a, const CupelTensor& b, Visit visit) {
   }
 }
 
-}  // namespace cupel::shim
-
-namespace cupel::shim {
-
 /// Copies a CUDA tensor to one on the CPU of the same sizes, element by element. The recorder knows
 /// few values (task::HostMayRead) and ends the recording at others.
 inline void Download(const at::Tensor& to, const at::Tensor& from) {
   CupelTensor element = from.d();
   element.ndim = 0;
-  int64_t index[CUPEL_MAX_DIMS] = {};
-  ForEachElement(to.d(), to.d(), [&](void* p, void*) {
-    element.offset = from.d().offset;
-    for (int i = 0; i < from.dim(); ++i) element.offset += index[i] * from.stride(i);
-    unsigned char bytes[8] = {};
-    cupel_rt_item(&element, bytes);
-    StoreElement(to.scalar_type(), p, LoadElement(from.scalar_type(), bytes), false);
-    for (int64_t i = from.dim(); i-- > 0;) {
-      if (++index[i] < from.size(i)) break;
-      index[i] = 0;
-    }
+  ForEachElement(to.d(), from.d(), [&](void* p, void* device) {
+    const int64_t bytes = static_cast<char*>(device) - reinterpret_cast<char*>(from.d().storage);
+    element.offset = bytes / static_cast<int64_t>(from.itemsize());
+    unsigned char value[8] = {};
+    cupel_rt_item(&element, value);
+    StoreElement(to.scalar_type(), p, LoadElement(from.scalar_type(), value), false);
   });
 }
 

@@ -359,14 +359,9 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     }
     TRY(Explore(candidate, question, parts_, explored, verdict, launched));
   }
-  if (images != nullptr) {
-    for (const auto& image : *images) {
-      AddFastMathNote(verdict, *image, TextOf(*image, texts), false);
-    }
-  } else {
-    for (const auto& image : judged.images) {
-      AddFastMathNote(verdict, *image, texts.front().text, true);
-    }
+  const bool is_program = images == nullptr;
+  for (const auto& image : is_program ? judged.images : *images) {
+    AddFastMathNote(verdict, *image, TextOf(*image, texts), is_program);
   }
   return finish();
 }

@@ -55,14 +55,14 @@ records::Reason Malformed(std::string_view file, size_t line, const std::string&
   return {"bad_declaration", fmt::format("{}; {}", what, kForm), fmt::format("{}:{}", file, line)};
 }
 
+}  // namespace
+
 const Json* ValueOf(const task::Setting& setting, const std::string& name) {
   const auto init = setting.init.find(name);
   if (init != setting.init.end()) return &*init;
   const auto input = setting.inputs.find(name);
   return input != setting.inputs.end() ? &*input : nullptr;
 }
-
-}  // namespace
 
 bool Declaration::ParseRange(std::string_view value, Range& range) {
   if (const size_t star = value.find('*'); star != std::string_view::npos) {

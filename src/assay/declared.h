@@ -54,6 +54,9 @@ class Declaration {
   std::vector<std::vector<Condition>> lines_;
 };
 
+/// The setting's value of a keyword; null if it has none.
+const Json* ValueOf(const task::Setting& setting, const std::string& name);
+
 /// Which of the requested settings a candidate claims.
 struct Claim {
   std::vector<bool> covered;  // by setting

@@ -77,8 +77,6 @@ Result<std::optional<engine::Run>> Equivalence::RunTwin(const plan::Plan& plan,
 Result<std::optional<engine::Run>> Equivalence::RunWithShadows(const plan::Plan& plan,
                                                                const task::Case& wanted) {
   std::string note;
-  TRY_ASSIGN(const std::optional<engine::Run> usual, Execute(plan, wanted, false, 0, &note, true));
-  if (!usual || Excess(usual->counters, wanted) > 1) return std::optional<engine::Run>();
   return Execute(plan, wanted, true, 0, &note);
 }
 

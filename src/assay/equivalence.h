@@ -23,7 +23,8 @@ class Equivalence {
   /// How many times too large a run with shadows would be; at most 1 if it is small enough.
   static double Excess(const records::Counters& counters, const task::Case& wanted);
 
-  /// A run with shadows. Returns nothing if it is too large, or the engine could not finish it.
+  /// A run with shadows, of a case that is not too large. Returns nothing if the engine could not
+  /// finish it.
   Result<std::optional<engine::Run>> RunWithShadows(const plan::Plan& plan,
                                                     const task::Case& wanted);
 

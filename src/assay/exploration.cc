@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "assay/explored_shapes.h"
@@ -26,6 +27,7 @@ namespace {
 
 using task::ExploredSize;
 
+constexpr const char* kExplored = "explored-";  // ids of settings
 constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
 constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
 constexpr int64_t kFewElements = 1 << 12;            // a kernel that is slow with these hangs
@@ -161,6 +163,11 @@ uint64_t BufferBytes(const plan::Plan& plan) {
   return bytes;
 }
 
+template <class T>
+void AddOnce(std::vector<T>& list, const std::type_identity_t<T>& item) {
+  if (std::ranges::find(list, item) == list.end()) list.push_back(item);
+}
+
 class Explorer {
  public:
   Explorer(const Candidate& candidate, const Question& question, const Parts& parts,
@@ -238,7 +245,7 @@ class Explorer {
   /// Settings with the sizes that they leave to the task's signatures.
   std::vector<task::Setting> WithDefaults(std::vector<task::Setting> settings) const {
     for (task::Setting& setting : settings) {
-      Json init = defaults_[0], inputs = defaults_[1];
+      Json init = default_init_, inputs = default_inputs_;
       init.update(setting.init);
       inputs.update(setting.inputs);
       setting.init = std::move(init);
@@ -260,8 +267,8 @@ class Explorer {
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto& shape = (*shapes)[i];
       if (!shape || BytesOf(shape->args) > kMostBytes || !IsClaimed(sizes[i].setting)) continue;
-      defaults_[0].update(shape->default_init);
-      defaults_[1].update(shape->default_inputs);
+      default_init_.update(shape->default_init);
+      default_inputs_.update(shape->default_inputs);
       Seen seen;
       seen.size = sizes[i];
       seen.args = std::move(shape->args);
@@ -399,17 +406,14 @@ class Explorer {
   static void AddTelling(const std::vector<const Seen*>& small, std::vector<const Seen*>& chosen) {
     std::map<std::string, std::vector<const Seen*>> by_key;
     for (const Seen* seen : small) by_key[seen->size.key].push_back(seen);
-    const auto add = [&](const Seen* seen) {
-      if (std::ranges::find(chosen, seen) == chosen.end()) chosen.push_back(seen);
-    };
     const auto number = [](const Seen* seen) { return seen->size.number; };
     for (const auto& [key, sizes] : by_key) {
-      add(*std::ranges::max_element(sizes, {}, number));
+      AddOnce(chosen, *std::ranges::max_element(sizes, {}, number));
       for (const auto& is_wanted :
            {+[](int64_t n) { return n == 1; }, +[](int64_t n) { return n > 8 && n % 8 == 4; },
             +[](int64_t n) { return n > 64 && n % 2 == 1; }}) {
         const auto found = std::ranges::find_if(sizes, is_wanted, number);
-        if (found != sizes.end()) add(*found);
+        if (found != sizes.end()) AddOnce(chosen, *found);
       }
     }
   }
@@ -435,9 +439,7 @@ class Explorer {
     random_.Shuffle(found);
     if (found.size() > kMostBoundaries) found.resize(kMostBoundaries);
     for (const auto& [before, after] : found) {
-      for (const Seen* one : {before, after}) {
-        if (std::ranges::find(chosen, one) == chosen.end()) chosen.push_back(one);
-      }
+      for (const Seen* one : {before, after}) AddOnce(chosen, one);
     }
   }
 
@@ -452,7 +454,7 @@ class Explorer {
       parts_.Show({"judging at " + seen->size.setting.derived, ++done,
                    static_cast<int>(chosen.size()), "sizes"});
       task::Setting setting = seen->size.setting;
-      setting.id = fmt::format("explored-{}", done - 1);
+      setting.id = fmt::format("{}{}", kExplored, done - 1);
       SettingContext context = state_->At(setting);
       context.recorder = &recorder;
       context.tries_controls = false;
@@ -476,9 +478,8 @@ class Explorer {
       }
       if (!report.passed()) continue;
       judged.insert(seen->kind);
-      auto& sizes = result().judged;  // once for settings that differ in a dtype only
-      const std::string& size = seen->size.setting.derived;
-      if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+      // Once for settings that differ in a dtype only.
+      AddOnce(result().judged, seen->size.setting.derived);
     }
     if (!slow.empty()) {
       AddNote(fmt::format("the emulator would take too long at {}", fmt::join(slow, ", ")));
@@ -506,13 +507,10 @@ class Explorer {
   }
 
   static std::string InaccurateText(const records::SettingReport& report) {
-    double severity = 0;
-    for (const records::Comparison& output : report.trials.back().outputs) {
-      severity = std::max(severity, output.Severity());
-    }
+    const records::LargestError largest = report.LargestErrors();
     return fmt::format(
         "loses accuracy at {}: by rounding alone the error is {:.2g} times the limit",
-        report.derived, severity);
+        report.derived, std::max(largest.rms_over_limit, largest.max_over_limit));
   }
 
   /// Whether the shape alone is wrong. At sizes that a task does not mean (more heads of keys than
@@ -752,7 +750,7 @@ class Explorer {
   records::Verdict& verdict_;
   std::unique_ptr<JudgingState> state_;
   std::vector<Seen> covered_, own_seen_, seen_;
-  Json defaults_[2] = {Json::object(), Json::object()};  // CallShape::default_init, default_inputs
+  Json default_init_ = Json::object(), default_inputs_ = Json::object();  // of CallShape
   WorkKinds kinds_;
   std::set<std::string> known_;  // kinds of work at judged settings
   size_t refusals_ = 0;
@@ -760,6 +758,8 @@ class Explorer {
 };
 
 }  // namespace
+
+bool IsExplored(const records::SettingReport& setting) { return setting.id.starts_with(kExplored); }
 
 Status Explore(const Candidate& candidate, const Question& question, const Parts& parts,
                const Explored& explored, records::Verdict& verdict,

@@ -24,6 +24,9 @@ struct Explored {
   uint64_t seed = 0;
 };
 
+/// Whether a verdict's setting is a size that was explored.
+bool IsExplored(const records::SettingReport& setting);
+
 /// Adds to `verdict`, which accepts `candidate`, what was explored: a reason if it fails at a size
 /// that it should handle, or at a size that the task itself lists; otherwise limits. Adds to
 /// `launched` the kernels of judged calls. Error: as Assay::Judge.

@@ -5,8 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
+
+#include "assay/declared.h"
 
 namespace cupel::assay {
 namespace {
@@ -21,10 +22,7 @@ struct Values {
 
   Values(const std::vector<const task::Setting*>& settings, const std::string& key) {
     for (const task::Setting* setting : settings) {
-      const Json* value = nullptr;
-      for (const Json* keywords : {&setting->inputs, &setting->init}) {
-        if (const auto found = keywords->find(key); found != keywords->end()) value = &*found;
-      }
+      const Json* value = ValueOf(*setting, key);
       if (value != nullptr && value->is_number_integer()) {
         numbers.insert(value->get<int64_t>());
       } else if (value != nullptr && value->is_string()) {

@@ -2,14 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/rounding_alone.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "assay/cases.h"
 #include "assay/contract.h"
 #include "assay/equivalence.h"
 #include "assay/trial.h"
-#include "base/random.h"
 #include "judge/shadow.h"
 
 namespace cupel::assay {
@@ -50,7 +46,7 @@ Result<bool> IsRoundingAlone(const SettingContext& context, const records::Setti
   TRY_ASSIGN(const auto cases, OpenCases(context, *context.setting));
   TRY_ASSIGN(const auto outcome, cases->Next());
   const auto* wanted = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
-  if (wanted == nullptr) return false;
+  if (wanted == nullptr || Equivalence::Excess(report.counters, *wanted) > 1) return false;
   const std::string function(task::Name(context.question->direction));
   TRY_ASSIGN(record::Outcome recorded,
              context.recorder->Record(function, wanted->args, *context.setting));

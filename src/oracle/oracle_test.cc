@@ -1068,20 +1068,22 @@ def get_inputs():
               ElementsAre(-1, 1));
 }
 
-TEST_F(OracleTest, AnyOfEqualElementsMayBeNamed) {
-  TorchOracle& oracle = Shared();
-  constexpr char kChoiceTail[] = R"(
+// Rows with several equal numbers.
+constexpr char kEqualsTail[] = R"(
 class Model(nn.Module):
     def forward(self, x, fn=forward_fn):
         return fn(x)
 def get_inputs():
     return [(torch.randn(8, 32) * 2).round()]
 )";
+
+TEST_F(OracleTest, AnyOfEqualElementsMayBeNamed) {
+  TorchOracle& oracle = Shared();
   for (const char* code : {"torch.argmax(x, dim=-1)", "x.argmax(1).int()", "x.max(dim=1)[1]",
                            "torch.max(x, 1).indices", "(-x).min(dim=-1).indices",
                            "torch.argmin(-x, -1)", "(x / 3).argmax(-1)"}) {
     const CaseOutcome outcome =
-        One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kChoiceTail));
+        One(oracle, MakeTask(std::string("def forward_fn(x):\n    return ") + code + kEqualsTail));
     ASSERT_EQ(FailureOf(outcome), "") << code;
     const auto& made = std::get<Case>(outcome);
     const task::Output& y = made.outputs.at(0);
@@ -1144,15 +1146,8 @@ def get_inputs():
 
 TEST_F(OracleTest, RankedElementsHaveLabels) {
   TorchOracle& oracle = Shared();
-  constexpr char kRankedTail[] = R"(
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs():
-    return [(torch.randn(8, 32) * 2).round()]
-)";
   const auto made = [&](const std::string& code) {
-    return One(oracle, MakeTask("def forward_fn(x):\n    return " + code + kRankedTail));
+    return One(oracle, MakeTask("def forward_fn(x):\n    return " + code + kEqualsTail));
   };
   // The labels of elements are equal where the elements are.
   for (const char* code :

@@ -367,7 +367,7 @@ Result<Outcome> Recorder::Impl::Run(Request request, bool few) {
       return damaged(std::move(*refusal));
     }
   }
-  recording.reads_values = json.value("reads_values", Json()).is_boolean() && json["reads_values"];
+  recording.reads_values = JsonBool(json, "reads_values", "recorder").value_or(false);
   recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
   recording.recordings = static_cast<int>(std::clamp<int64_t>(recordings, 0, request.recordings));
   return recording;

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "app/candidate.h"
+#include "assay/exploration.h"
+#include "build/is_one_of.h"
 
 namespace cupel::app {
 namespace {
@@ -14,9 +16,7 @@ constexpr const char* kAccurate = "--no-fast-math";
 
 /// Whether it failed where no setting is. Judging it there again takes long.
 bool FailsElsewhere(const records::Verdict& verdict) {
-  return std::ranges::any_of(verdict.settings, [](const records::SettingReport& setting) {
-    return setting.id.starts_with("explored-");
-  });
+  return std::ranges::any_of(verdict.settings, &assay::IsExplored);
 }
 
 bool HasWrongNumbersAlone(const records::Verdict& verdict) {
@@ -28,17 +28,13 @@ bool HasWrongNumbersAlone(const records::Verdict& verdict) {
          std::ranges::all_of(verdict.reasons, is_numeric);
 }
 
-bool Has(const std::vector<std::string>& flags, const char* flag) {
-  return std::ranges::find(flags, flag) != flags.end();
-}
-
 }  // namespace
 
 Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& common,
                           Compile compile, const assay::Question& question, Session& session,
                           Events& events, records::Verdict& verdict) {
-  const bool is_default =
-      kernel.extension() == ".cu" && !Has(compile.flags, kFast) && Has(verdict.flags, kFast);
+  const bool is_default = kernel.extension() == ".cu" && !build::IsOneOf(compile.flags, kFast) &&
+                          build::IsOneOf(verdict.flags, kFast);
   if (!is_default || FailsElsewhere(verdict) || !HasWrongNumbersAlone(verdict)) return {};
   events.Show(Progress{"judging without fast math"});
   compile.flags.emplace_back(kAccurate);

@@ -1,5 +1,6 @@
-// Kernels that are wrong only because --use_fast_math, which is on by default for .cu files,
-// replaced accurate functions. SPDX-License-Identifier: Apache-2.0
+// Kernels that are wrong only because --use_fast_math, the default for .cu files, replaced accurate
+// functions.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

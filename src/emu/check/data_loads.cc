@@ -82,9 +82,8 @@ class Search {
   std::vector<std::vector<size_t>> users_;  // by value
 };
 
-}  // namespace
-
-std::vector<bool> DataLoads(const KernelText& text) {
+/// By instruction.
+std::vector<bool> Find(const KernelText& text) {
   const std::vector<Instr>& body = text.function.body;
   std::vector<bool> found(body.size(), false);
   const auto loads = static_cast<size_t>(std::ranges::count_if(body, &IsStrongLoad));
@@ -94,10 +93,12 @@ std::vector<bool> DataLoads(const KernelText& text) {
   return found;
 }
 
-bool DataLoadsOf::Contains(const Kernel& kernel, size_t source) {
+}  // namespace
+
+bool DataLoads::Contains(const Kernel& kernel, size_t source) {
   const std::lock_guard lock(mutex_);
   const auto [at, added] = known_.try_emplace(&kernel);
-  if (added && kernel.text != nullptr) at->second = DataLoads(*kernel.text);
+  if (added && kernel.text != nullptr) at->second = Find(*kernel.text);
   return source < at->second.size() && at->second[source];
 }
 

@@ -12,16 +12,12 @@
 namespace cupel::emu {
 
 struct Kernel;
-struct KernelText;
 
-/// By instruction of the text. All false if the kernel calls functions out of line, or a value
-/// cannot be followed.
-std::vector<bool> DataLoads(const KernelText& text);
-
-/// The same for kernels, each found once. Thread-safe.
-class DataLoadsOf {
+/// The data loads of kernels, found once for each. Thread-safe.
+class DataLoads {
  public:
-  /// `kernel` must stay valid. `source`: Op::source.
+  /// `kernel` must stay valid. `source`: Op::source. False if the kernel calls functions out of
+  /// line, or if the value cannot be followed.
   bool Contains(const Kernel& kernel, size_t source);
 
  private:

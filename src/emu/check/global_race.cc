@@ -159,6 +159,10 @@ bool GlobalChecker::SameInstruction(GlobalStamp write, const Lane& lane, uint64_
          granule <= (begin + lane.bytes - 1) >> granule_shift_;
 }
 
+std::string GlobalChecker::BlockText(const LaunchState& launch, GlobalStamp stamp) const {
+  return Text(BlockIndex(launch.request->grid, launch.cluster, NumberOf(BlockOf(stamp))));
+}
+
 bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_wrote) const {
   const LaunchState& launch = *lane.warp.worker->launch;
   RaceReport report;
@@ -175,8 +179,7 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
   if (BlockOf(other) == SeveralBlocks()) {
     report.other = "other blocks";
   } else if (report.other_block) {
-    report.other = fmt::format("block {}", Text(BlockIndex(launch.request->grid, launch.cluster,
-                                                           NumberOf(BlockOf(other)))));
+    report.other = "block " + BlockText(launch, other);
   } else if (!other_wrote && HasFlag(other)) {
     report.other = "other threads";
   } else {
@@ -198,8 +201,7 @@ void GlobalChecker::WarnUnacquired(const Lane& lane, GlobalStamp write) const {
   if (order != BlockOrder::Order::kRead) return;
   const LaunchState& launch = *lane.warp.worker->launch;
   const std::string where = launch.memory->Describe(lane.address);
-  const std::string other =
-      Text(BlockIndex(launch.request->grid, launch.cluster, NumberOf(BlockOf(write))));
+  const std::string other = BlockText(launch, write);
   Warn(lane.warp, lane.op, "missing_acquire",
        fmt::format(
            "Thread {} reads {}, which block {} wrote before it told so, but no fence follows "
@@ -211,12 +213,11 @@ void GlobalChecker::WarnUnacquired(const Lane& lane, GlobalStamp write) const {
 
 /// False if a strong load takes data that another block has stored, and nothing orders the two.
 bool GlobalChecker::CheckOutdated(const Lane& lane, GlobalStamp write) {
-  if (lane.kind.store || BlockOf(write) == lane.block || write < own_floor()) return true;
+  if (lane.kind.store || BlockOf(write) == lane.block) return true;
   const LaunchState& launch = *lane.warp.worker->launch;
   if (!data_loads_.Contains(*launch.kernel, lane.op->source)) return true;
   const std::string where = launch.memory->Describe(lane.address);
-  const std::string other =
-      Text(BlockIndex(launch.request->grid, launch.cluster, NumberOf(BlockOf(write))));
+  const std::string other = BlockText(launch, write);
   Fault(lane.warp, lane.op, "outdated_read",
         fmt::format("Thread {} reads {}, which block {} wrote, and no fence orders the two: a "
                     "volatile or relaxed access orders nothing but itself, so the value may be "
@@ -284,8 +285,8 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, Glob
   } else if (!Ordered(write, lane, false)) {
     const bool both_atomic =
         strong && HasFlag(write) && (!lane.kind.is_of_block || BlockOf(write) == lane.block);
-    if (both_atomic && !CheckOutdated(lane, write)) return false;
-    if (!both_atomic && !ReportRace(lane, write, true)) return false;
+    const bool ok = both_atomic ? CheckOutdated(lane, write) : ReportRace(lane, write, true);
+    if (!ok) return false;
   } else if (lane.kind.reads() && !strong && write >= own_floor() && BlockOf(write) != lane.block) {
     WarnUnacquired(lane, write);
   }

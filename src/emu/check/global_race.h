@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,7 @@
 namespace cupel::emu {
 
 class RaceTrial;
+struct LaunchState;
 
 /// The stamps of an allocation: two arrays. Only the touched pages of an array take memory.
 struct WatchedRegion {
@@ -84,12 +86,14 @@ class GlobalChecker : public WriteWatch {
   bool CheckGranule(const Lane& lane, GlobalStamp& last_write, GlobalStamp& last_read,
                     uint64_t granule);
   bool SameInstruction(GlobalStamp write, const Lane& lane, uint64_t granule) const;
+  /// The index of the block that left the stamp: "(1, 0, 0)".
+  std::string BlockText(const LaunchState& launch, GlobalStamp stamp) const;
   bool ReportRace(const Lane& lane, GlobalStamp other, bool other_wrote) const;
   void WarnUnacquired(const Lane& lane, GlobalStamp write) const;
   bool CheckOutdated(const Lane& lane, GlobalStamp write);
 
   int granule_shift_;
-  DataLoadsOf data_loads_;
+  DataLoads data_loads_;
   std::vector<WatchedRegion> regions_;
   uint64_t first_ = 1;       // serial of the launch's block 0
   uint64_t ended_ = 1;       // blocks below this serial have ended

@@ -3,8 +3,8 @@
 // float's shadow is kept. So it is in a sum of a float32 and at most half a unit of its upper half:
 // bfloat16 is rounded to nearest like this, and exact values are not changed by rounding. In all
 // other cases these are arithmetic on the bits, which resets. If that only changes the exponent
-// (the mathematical library's logarithms do so), the exact value is scaled by the same power of
-// two. SPDX-License-Identifier: Apache-2.0
+// (the mathematical library's logarithms do so), the exact value is scaled by that power of two.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 

@@ -177,20 +177,29 @@ bool LoadsParts(const WarpShadow& ws, const Warp& warp, const AccessShape& shape
          ws.memory->AreFloats(lanes.address[i]);
 }
 
-/// Lanes whose result is a float that no kernel has computed: those that load an input's float32
-/// numbers as integers, to use their bits, or anything as a float but inputs of other types (two
-/// halves as one float).
-uint32_t RawFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
-                   const LanePlaces& lanes, bool as_integers) {
-  if (as_integers && shape.element_bytes != 4) return 0;
-  uint32_t floats = as_integers ? 0 : warp.active;
+/// The active lanes whose address in global memory `holds`.
+template <class F>
+uint32_t GlobalLanes(const Warp& warp, const LanePlaces& lanes, F holds) {
+  uint32_t found = 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    if (lanes.space[i] != MemorySpace::kGlobal) continue;
-    if (as_integers && ws.memory->AreFloats(lanes.address[i])) floats |= 1u << i;
-    if (!as_integers && ws.memory->AreOthers(lanes.address[i])) floats &= ~(1u << i);
+    const bool here = lanes.space[i] == MemorySpace::kGlobal && holds(lanes.address[i]);
+    found |= uint32_t{here} << i;
   }
-  return floats;
+  return found;
+}
+
+/// Lanes that load an input's float32 numbers as integers, to use their bits.
+uint32_t InputFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
+                     const LanePlaces& lanes) {
+  if (shape.element_bytes != 4) return 0;
+  return GlobalLanes(warp, lanes, [&](uint64_t at) { return ws.memory->AreFloats(at); });
+}
+
+/// Lanes that load inputs of another type as floats: two halves as one number.
+uint32_t OtherInputs(const WarpShadow& ws, const Warp& warp, const LanePlaces& lanes) {
+  if (!ws.memory->HasOthers()) return 0;
+  return GlobalLanes(warp, lanes, [&](uint64_t at) { return ws.memory->AreOthers(at); });
 }
 
 template <bool IsMasked>
@@ -222,7 +231,9 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
     } else {
       ClearShadow(ws, warp, slot, slot_is_wide);
     }
-    const uint32_t floats = RawFloats(ws, warp, shape, lanes, side.from == Format::kInteger);
+    const uint32_t floats = side.from != Format::kInteger
+                                ? warp.active & ~OtherInputs(ws, warp, lanes)
+                                : InputFloats(ws, warp, shape, lanes);
     if (floats != 0) {
       SlotHeader& header = ws.headers[slot / 128];
       header.raw |= floats & ~header.live;

@@ -149,6 +149,7 @@ class ShadowMemory {
     (are_floats ? floats_ : others_).emplace_back(device, bytes);
   }
   bool AreFloats(uint64_t device) const { return Holds(floats_, device); }
+  bool HasOthers() const { return !others_.empty(); }
   /// True for inputs of another type.
   bool AreOthers(uint64_t device) const { return Holds(others_, device); }
   /// The sites of the whole run.

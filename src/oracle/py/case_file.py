@@ -226,12 +226,11 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     conditions = scales[len(reference):]
-    around = [[]] * len(reference)
+    around, ranked = [[]] * len(reference), [None] * len(reference)
     if any(r is not None and not r.is_floating_point() for r in reference):
-        around = list(zip(*draw.neighbours())) or around
+        around, ranked = list(zip(*draw.neighbours())) or around, draw.rankings() or ranked
         if draw.trace.equals > equal_choices.MOST and request.get("distribution", "usual") != "usual":
             raise Inapplicable("more than %d elements are equally large, and any may be named" % equal_choices.MOST)
-    ranked = draw.rankings() or [None] * len(reference)
     outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a, k) for i, (n, r, t, s, c, a, k) in
                enumerate(zip(draw.names, reference, truth, scales, conditions, around, ranked))]
     if case.share_wrong > MOST_WRONG and request.get("distribution", "usual") != "usual":

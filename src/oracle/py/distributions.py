@@ -133,8 +133,8 @@ def with_repeats_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
 
 
 def with_structure_of(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """`t` with the zeros, the symmetry, the repeats and the order of the task's own tensor. A constant tensor counts as without
-    structure: it is an initial value, which must not stay constant."""
+    """`t` with the zeros, the symmetry, the repeats and the order of the task's own tensor. A constant tensor counts as
+    without structure: it is an initial value, which must not stay constant."""
     if is_constant(own):
         return t
     is_square = own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1
