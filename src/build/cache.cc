@@ -211,7 +211,7 @@ void Evict(const fs::path& cache, uint64_t max_bytes) {
       entries.push_back(std::move(entry));
     }
   }
-  os::Trim(std::move(entries), max_bytes, [](const os::TrimEntry& entry) {
+  os::Trim(std::move(entries), {.bytes = max_bytes}, [](const os::TrimEntry& entry) {
     std::error_code ignored;
     fs::remove_all(entry.path, ignored);
     return !ignored;

@@ -170,7 +170,7 @@ void Pool::Insert(const std::string& key, std::span<const std::byte> file,
     index.cases.push_back({name, digest, seed, uses, Checksum(file)});
     folder.Save(index);
   }
-  files_.Trim();  // an index entry without a file is dropped when it is next used
+  files_.TrimAfter(file.size());  // an index entry without a file is dropped when it is next used
 }
 
 std::optional<std::vector<double>> Pool::Scales(const std::string& key) {

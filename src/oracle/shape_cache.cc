@@ -30,8 +30,9 @@ Json ShapeCache::Load(const std::string& key) const {
 void ShapeCache::Save(const std::string& key, const Json& calls) const {
   const auto lock = files_.Lock(key + ".lock");
   if (!lock || calls.size() > kMaxShapes) return;
-  (void)files_.Write(key, DumpJson(calls));
-  files_.Trim();
+  const std::string text = DumpJson(calls);
+  (void)files_.Write(key, text);
+  files_.TrimAfter(text.size());
 }
 
 }  // namespace cupel::oracle

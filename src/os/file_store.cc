@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <vector>
 
+#include "base/hash.h"
 #include "os/file_lock.h"
 #include "os/files.h"
 #include "os/trim.h"
@@ -23,6 +25,8 @@ namespace {
 /// The end of a file's name while it is written. Older ones were left behind.
 constexpr const char* kNew = ".new";
 constexpr std::chrono::hours kLongestWrite{1};
+constexpr const char* kFolderLock = "lock";
+constexpr uint64_t kTrimsForALimit = 64;
 
 }  // namespace
 
@@ -68,7 +72,8 @@ void FileStore::Trim() const {
   for (fs::recursive_directory_iterator entry(root_, error), end; !error && entry != end;
        entry.increment(error)) {
     const fs::path& path = entry->path();
-    if (path.string().ends_with("lock") || path.extension() == ".json") continue;
+    if (path.native().ends_with("lock")) continue;
+    if (entry.depth() == 0 && path.extension() == ".json") continue;
     std::error_code ignored;
     const uint64_t bytes = entry->file_size(ignored);
     if (ignored) continue;  // a folder, or removed by another process
@@ -78,11 +83,29 @@ void FileStore::Trim() const {
       continue;
     files.push_back({used, bytes, path});
   }
-  os::Trim(std::move(files), limit_, [](const TrimEntry& file) {
+  os::Trim(std::move(files), {.bytes = limit_, .entries = kMostFiles}, [&](const TrimEntry& file) {
     std::error_code ignored;
     fs::remove(file.path.string() + ".lock", ignored);
-    return fs::remove(file.path, ignored);
+    const bool removed = fs::remove(file.path, ignored);
+    RemoveIfUnused(file.path.parent_path());
+    return removed;
   });
+}
+
+void FileStore::TrimAfter(uint64_t written) const {
+  if (EntropySeed() % std::max<uint64_t>(limit_ / kTrimsForALimit, 1) < written) Trim();
+}
+
+/// Removes a folder that has nothing but its lock file. A process that waits for this lock gets one
+/// that no other process will wait for: at worst, files that it writes are lost.
+void FileStore::RemoveIfUnused(const fs::path& folder) const {
+  if (folder == root_) return;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename() != kFolderLock) return;
+  }
+  fs::remove(folder / kFolderLock, ignored);
+  fs::remove(folder, ignored);
 }
 
 }  // namespace cupel::os

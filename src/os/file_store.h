@@ -39,12 +39,19 @@ class FileStore {
   Status Write(const std::string& name, std::string_view bytes) const;
   /// Processes that have the file open can still read it.
   void Remove(const std::string& name) const;
-  /// If the files have more bytes than the limit, removes the least recently used ones
-  /// (os/trim.h), each with its lock file NAME.lock. Lock files and *.json are not counted. Needs
-  /// no lock.
+  /// If the files have more bytes than the limit, or there are more than kMostFiles, removes the
+  /// least recently used ones (os/trim.h), each with its lock file NAME.lock, and folders that have
+  /// no other files. Lock files, and *.json in the root itself, are not counted. Needs no lock.
   void Trim() const;
+  /// Calls Trim(), at random but 64 times for each limit of bytes on average: looking at all files
+  /// takes long. `written`: bytes since the last call, of any process.
+  void TrimAfter(uint64_t written) const;
+
+  static constexpr size_t kMostFiles = 20'000;
 
  private:
+  void RemoveIfUnused(const std::filesystem::path& folder) const;
+
   std::filesystem::path root_;
   uint64_t limit_;
   std::stop_token stop_;

@@ -6,9 +6,12 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "os/file_lock.h"
 #include "os/temp_dir.h"
+#include "os/trim.h"
 
 namespace cupel::os {
 namespace {
@@ -86,6 +89,44 @@ TEST_F(FileStoreTest, TrimRemovesTheLeastRecentlyUsedFiles) {
   for (const char* name : {"a", "c", "d", "a.lock", "index.json"}) {
     EXPECT_TRUE(fs::exists(Root() / name)) << name;
   }
+}
+
+TEST_F(FileStoreTest, TrimRemovesFoldersThatAreLeftEmpty) {
+  const FileStore store(Root(), 150);
+  const auto now = fs::file_time_type::clock::now();
+  for (const std::string name : {"a", "b"}) {
+    ASSERT_TRUE(store.Lock(name + "/lock"));
+    for (const char* file : {"index.json", "case"}) {
+      const std::string path = name + "/" + file;
+      ASSERT_TRUE(store.Write(path, std::string(60, ' ')));
+      fs::last_write_time(Root() / path, now - std::chrono::hours(name == "a" ? 2 : 1));
+    }
+  }
+  store.Trim();
+  EXPECT_FALSE(fs::exists(Root() / "a"));
+  EXPECT_TRUE(fs::exists(Root() / "b/index.json"));
+}
+
+TEST_F(FileStoreTest, TrimsOnlyAfterManyBytes) {
+  const FileStore store(Root(), 64'000);
+  ASSERT_TRUE(store.Lock("lock"));
+  ASSERT_TRUE(store.Write("large", std::string(70'000, ' ')));
+  store.TrimAfter(0);
+  EXPECT_TRUE(fs::exists(Root() / "large"));
+  store.TrimAfter(1000);  // a 64th of the limit
+  EXPECT_FALSE(fs::exists(Root() / "large"));
+}
+
+TEST(TrimTest, LimitsTheNumberOfEntries) {
+  std::vector<TrimEntry> entries;
+  const fs::file_time_type start{};
+  for (int i = 0; i < 30; ++i) entries.push_back({start + std::chrono::hours(i), 1, ""});
+  size_t removed = 0;
+  Trim(std::move(entries), {.bytes = 1000, .entries = 20}, [&](const TrimEntry& entry) {
+    EXPECT_LT(entry.used, start + std::chrono::hours(12));
+    return ++removed > 0;
+  });
+  EXPECT_EQ(removed, 12u);  // 90 % of the limit stay
 }
 
 TEST_F(FileStoreTest, LocksNothingWithoutAFolder) { EXPECT_FALSE(FileStore({}, 1).Lock("lock")); }

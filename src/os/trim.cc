@@ -6,16 +6,19 @@
 
 namespace cupel::os {
 
-void Trim(std::vector<TrimEntry> entries, uint64_t limit,
+void Trim(std::vector<TrimEntry> entries, const TrimLimit& limit,
           const std::function<bool(const TrimEntry& entry)>& remove) {
-  uint64_t total = 0;
-  for (const TrimEntry& entry : entries) total += entry.bytes;
-  if (total <= limit) return;
+  uint64_t bytes = 0;
+  size_t count = entries.size();
+  for (const TrimEntry& entry : entries) bytes += entry.bytes;
+  if (bytes <= limit.bytes && count <= limit.entries) return;
   std::sort(entries.begin(), entries.end(),
             [](const TrimEntry& a, const TrimEntry& b) { return a.used < b.used; });
   for (const TrimEntry& entry : entries) {
-    if (total <= limit / 10 * 9) break;
-    if (remove(entry)) total -= entry.bytes;
+    if (bytes <= limit.bytes / 10 * 9 && count <= limit.entries / 10 * 9) break;
+    if (!remove(entry)) continue;
+    bytes -= entry.bytes;
+    --count;
   }
 }
 

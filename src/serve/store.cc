@@ -34,7 +34,7 @@ Result<os::MappedFile> CaseStore::Get(const std::string& sha256, int64_t bytes,
   if (auto known = Open(sha256, bytes)) return known;
   TRY(files_.Write(sha256, [&](int file) { return FetchInto(file, sha256, bytes, fetch); }));
   auto file = Open(sha256, bytes);
-  files_.Trim();
+  files_.TrimAfter(static_cast<uint64_t>(bytes));
   return file;
 }
 
