@@ -15,6 +15,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import gc
 import json
 import os
 import queue
@@ -64,6 +65,7 @@ def serve(open_server: Callable[[Send, list[str]], Server]) -> int:
     sys.stdout = sys.stderr
     requests = queue.Queue()
     threading.Thread(target=read_requests, args=(stream, requests, folders), daemon=True).start()
+    gc.disable()  # PyTorch's import makes many objects that all stay
     try:
         import torch
     except Exception as error:
@@ -73,6 +75,8 @@ def serve(open_server: Callable[[Send, list[str]], Server]) -> int:
     if folder not in sys.path:
         sys.path.insert(0, folder)  # missing with PYTHONSAFEPATH
     server = open_server(send, folders)
+    gc.freeze()
+    gc.enable()
     threads = cores_to_use()
     torch.set_num_threads(threads)
     send({"hello": {"torch": torch.__version__, "threads": threads, "python": sys.executable}})

@@ -169,6 +169,7 @@ def main() -> None:
     sys.path[:] = sys.argv[1:]
     del sys.argv[1:]
     control = Control(CHANNEL)
+    gc.disable()  # PyTorch's import makes many objects that all stay
     try:
         warm_up()
     except Exception as error:
@@ -177,6 +178,7 @@ def main() -> None:
     os.dup2(1, 2)  # from /dev/null: cupel no longer reads standard error
     gc.collect()
     gc.freeze()
+    gc.enable()
     control.write({"ready": True})
     while (request := control.read()) is not None:
         control.write(answer(request, control))
