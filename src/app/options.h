@@ -17,9 +17,11 @@ constexpr int kFewestRounds = 10, kMostRounds = 100'000;  // of --rounds
 struct Common {
   std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
   std::string model = "h100";   // GPU that the emulator models
+  std::string engines = "both";  // on a GPU, who judges: emu, gpu, both
   std::optional<uint64_t> seed;
   std::string python;  // the Python that has PyTorch
   int threads = 0;     // of the emulator or, on a GPU, of PyTorch; 0: one for each core
+  int torch_threads = 0;  // of PyTorch beside the emulator; 0: one for each core
   /// A stop request ends the use case with kCancelled. Its children are killed, and its temporary
   /// folders removed.
   std::stop_token stop;
@@ -115,10 +117,12 @@ struct StreamOptions {
   Compile compile;
   std::filesystem::path list;    // a line of JSON for each candidate
   std::filesystem::path output;  // a line of JSON for each result; empty: none
-  std::string settings = "single";
+  std::string settings = "all";
   int trials = 5;
-  std::string distributions = "none";  // as in CheckOptions; few, because a stream should be fast
-  bool shadow = false;
+  // As in CheckOptions:
+  bool shadow = true, exact = true, explore = true;
+  std::string distributions = "all";
+  std::string timed = "single";  // settings to time, among those judged: single, all
 };
 
 struct ExportOptions {

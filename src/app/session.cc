@@ -80,7 +80,25 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
 }
 
 /// PyTorch's threads. When the emulator judges, `threads` is for the emulator.
-int TorchThreads(const Common& common) { return OnEmulator(common) ? 0 : common.threads; }
+int TorchThreads(const Common& common) {
+  return OnEmulator(common) ? common.torch_threads : common.threads;
+}
+
+/// What the emulator beside a GPU reports.
+class EmulatorEvents final : public Events {
+ public:
+  explicit EmulatorEvents(Events& events) : events_(events) {}
+
+  void Show(const Progress& progress) override {
+    Progress ours = progress;
+    ours.stage = "emulator: " + ours.stage;
+    events_.Show(ours);
+  }
+  void Note(std::string_view note) override { events_.Note(note); }
+
+ private:
+  Events& events_;
+};
 
 /// The oracle may also compute the truth on the GPU that judges the kernels.
 Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
@@ -164,8 +182,9 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   session->common_ = common;
   TRY_ASSIGN(const auto operators, MakeOperators(common));
   TRY_ASSIGN(session->engine_, MakeEngine(common, will_time, operators));
+  const bool has_oracle = oracle != nullptr;
   session->oracle_ = std::move(oracle);
-  if (!session->oracle_) {
+  if (!has_oracle) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
     TRY_ASSIGN(session->oracle_,
                oracle::OpenInstalled(
@@ -194,8 +213,29 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
     return signatures->Of(task, direction, setting);
   };
   parts.events = &events;
+  if (EmulatesBesideGpu(common)) TRY(session->AddEmulator(compile, !has_oracle));
   session->assay_ = std::make_unique<assay::Assay>(parts);
   return session;
+}
+
+/// `has_own_oracle`: it gets a PyTorch of its own, so that both engines can work at the same time.
+Status Session::AddEmulator(const Compile& compile, bool has_own_oracle) {
+  Common common = common_;
+  common.device = "emu";
+  common.model = engine_->Device().name;
+  emulator_events_ = std::make_unique<EmulatorEvents>(*parts_.events);
+  if (has_own_oracle) {
+    TRY_ASSIGN(emulator_, Create(common, compile, *emulator_events_));
+    parts_.emulator = std::make_shared<assay::Parts>(emulator_->parts());
+    return {};
+  }
+  assay::Parts parts = parts_;
+  TRY_ASSIGN(const auto operators, MakeOperators(common));
+  TRY_ASSIGN(emulator_engine_, MakeEngine(common, false, operators));
+  parts.engine = emulator_engine_.get();
+  parts.events = emulator_events_.get();
+  parts_.emulator = std::make_shared<assay::Parts>(std::move(parts));
+  return {};
 }
 
 Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
@@ -270,6 +310,30 @@ assay::Question QuestionOf(const task::Task& task, const Target& target, const C
   question.trials = target.trials;
   question.operators = target.operators == "auto" ? task.operators : OperatorsOf(target);
   question.seed = common.seed;
+  return question;
+}
+
+void MakeThorough(assay::Question& question) {
+  const auto others = task::OtherInputs();
+  question.shadows = question.integers = true;
+  question.distributions.assign(others.begin(), others.end());
+  question.explores = question.kinds.empty();
+}
+
+bool EmulatesBesideGpu(const Common& common) {
+  return !OnEmulator(common) && common.engines != "gpu";
+}
+
+assay::Question ForEngines(assay::Question question, const Target& target, const Common& common) {
+  if (!EmulatesBesideGpu(common)) return question;
+  auto other = std::make_shared<assay::EmulatorQuestion>();
+  other->task = target.full_size ? *question.task : task::Reduced(*question.task);
+  other->question = question;
+  other->question.task = &other->task;
+  other->alone = common.engines == "emu";
+  question.shadows = question.explores = false;
+  question.few_inputs = true;
+  question.emulator = std::move(other);
   return question;
 }
 

@@ -37,7 +37,13 @@ class Session {
 
  private:
   Session() = default;
+  Status AddEmulator(const Compile& compile, bool has_own_oracle);
+
   Common common_;
+  std::unique_ptr<Events> emulator_events_;
+  // Of the emulator beside a GPU: a session, or an engine if it shares the oracle.
+  std::unique_ptr<Session> emulator_;
+  std::unique_ptr<engine::Engine> emulator_engine_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;
@@ -71,6 +77,14 @@ task::AllowedOperators OperatorsOf(const Target& target);
 
 /// The question that these options ask the assay. Borrows `task`.
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);
+/// Adds all that `cupel check` looks at by default: exact arithmetic, small integers, other inputs
+/// and, if all settings are judged, other sizes.
+void MakeThorough(assay::Question& question);
+/// Divides a question among the engines that --engines selects, if it is for a GPU. What only the
+/// emulator can do, other sizes, and most other inputs are left to it.
+assay::Question ForEngines(assay::Question question, const Target& target, const Common& common);
+/// Whether the emulator judges beside a GPU, or instead of it.
+bool EmulatesBesideGpu(const Common& common);
 
 /// Parses inputs in addition to the task's own: "all", "none" or names separated by commas.
 Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <set>
 #include <utility>
 
@@ -24,6 +26,7 @@
 #include "build/build.h"
 #include "build/is_one_of.h"
 #include "build/source_scan.h"
+#include "judge/both_engines.h"
 #include "os/files.h"
 
 namespace cupel::assay {
@@ -182,6 +185,15 @@ bool EndsJudging(const records::SettingReport& report, const Question& question)
 
 }  // namespace
 
+void Change(Question& question, const std::function<void(Question&)>& change) {
+  change(question);
+  if (question.emulator == nullptr) return;
+  auto other = std::make_shared<EmulatorQuestion>(*question.emulator);
+  other->question.task = &other->task;
+  change(other->question);
+  question.emulator = std::move(other);
+}
+
 std::vector<const task::Setting*> Chosen(const Question& question) {
   std::vector<const task::Setting*> chosen;
   for (const task::Setting& setting : question.task->SettingsOf(question.direction)) {
@@ -244,16 +256,19 @@ Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
   return BuildCandidate(kernel, parts_.build);
 }
 
-Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
+namespace {
+
+Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
+                             const Question& question) {
   const auto start = std::chrono::steady_clock::now();
   const uint64_t seed = question.seed ? *question.seed : question.run_seed.value_or(EntropySeed());
   Judged judged;
   records::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
-  std::set<std::string> launched;
-  verdict = Begin(candidate, question, *parts_.engine, seed);
+  std::set<std::string>& launched = judged.launched;
+  verdict = Begin(candidate, question, *parts.engine, seed);
   const auto finish = [&] {
-    verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
+    verdict.provenance = ProvenanceOf(candidate, question, parts, sandbox);
     verdict.not_checked = NotChecked(verdict, question, launched);
     verdict.total_seconds = SecondsSince(start);
     return std::move(judged);
@@ -282,7 +297,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto& claim = std::get<Claim>(claimed);
   verdict.declared = claim.text;
 
-  auto opened = JudgingState::Open(candidate, question, parts_, seed);
+  auto opened = JudgingState::Open(candidate, question, parts, seed);
   if (!opened) {
     if (!IsUnsupportedCode(opened.error())) return tl::unexpected(opened.error());
     AddReason(verdict, records::Decision::kUnsupported,
@@ -312,7 +327,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     SettingContext context = state.At(*setting);
     int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) {
-      parts_.Show({stage, done++, total, "trials"});
+      parts.Show({stage, done++, total, "trials"});
     };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = state.recorder().sandbox();
@@ -350,20 +365,69 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   if (images == nullptr && state.operators.empty()) JudgeCopies(verdict, state.own_work);
   launched = std::move(state.launched);
   if (!searched.empty() && verdict.decision == records::Decision::kAccepted) {
-    TRY(TryConfigurations(candidate, question, parts_, searched, seed, verdict));
+    TRY(TryConfigurations(candidate, question, parts, searched, seed, verdict));
   }
   if (question.explores && verdict.decision == records::Decision::kAccepted) {
     Explored explored{{}, claim.declaration, seed};
     for (size_t i = 0; i < settings.size(); ++i) {
       if (claim.covered[i]) explored.settings.push_back(settings[i]);
     }
-    TRY(Explore(candidate, question, parts_, explored, verdict, launched));
+    TRY(Explore(candidate, question, parts, explored, verdict, launched));
   }
   const bool is_program = images == nullptr;
   for (const auto& image : is_program ? judged.images : *images) {
     AddFastMathNote(verdict, *image, TextOf(*image, texts), is_program);
   }
   return finish();
+}
+
+/// Judges what is left if the emulator's verdict is known. A rejected candidate may hang a GPU or
+/// damage its memory, so with `stop_at_first_failure` it does not get there.
+Result<Judged> CombineEngines(const Question& question, Judged emulated,
+                              const std::function<Result<Judged>()>& judge_on_gpu) {
+  const EmulatorQuestion& other = *question.emulator;
+  const bool ends = question.stop_at_first_failure && !emulated.verdict.accepted();
+  if (other.alone || ends) return emulated;
+  TRY_ASSIGN(Judged both, judge_on_gpu());
+  both.launched.merge(emulated.launched);
+  both.verdict = judge::Combine(std::move(both.verdict), std::move(emulated.verdict));
+  both.verdict.not_checked =
+      NotChecked(both.verdict.other_engines.front(), other.question, both.launched, true);
+  return both;
+}
+
+}  // namespace
+
+Result<Judged> Assay::JudgeAfter(const Candidate& candidate, const Question& question,
+                                 Judged emulated) {
+  const auto start = std::chrono::steady_clock::now();
+  TRY_ASSIGN(Judged judged, CombineEngines(question, std::move(emulated), [&] {
+               return JudgeOnEngine(parts_, candidate, question);
+             }));
+  judged.verdict.total_seconds = SecondsSince(start);
+  return judged;
+}
+
+Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
+  const bool is_built = !std::holds_alternative<build::BuildFailure>(candidate.built);
+  if (question.emulator == nullptr || !is_built) {
+    return JudgeOnEngine(parts_, candidate, question);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto emulate = [&] {
+    return JudgeOnEngine(*parts_.emulator, candidate, question.emulator->question);
+  };
+  const bool one_by_one = question.stop_at_first_failure || question.emulator->alone ||
+                          parts_.emulator->oracle == parts_.oracle;
+  // Started here if both may work at the same time, otherwise when its result is asked for.
+  auto on_gpu =
+      std::async(one_by_one ? std::launch::deferred : std::launch::async,
+                 [&]() -> Result<Judged> { return JudgeOnEngine(parts_, candidate, question); });
+  TRY_ASSIGN(Judged emulated, emulate());
+  TRY_ASSIGN(Judged judged,
+             CombineEngines(question, std::move(emulated), [&] { return on_gpu.get(); }));
+  judged.verdict.total_seconds = SecondsSince(start);
+  return judged;
 }
 
 }  // namespace cupel::assay

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <variant>
@@ -29,6 +30,8 @@
 
 namespace cupel::assay {
 
+struct EmulatorQuestion;
+
 /// How to judge a candidate.
 struct Question {
   const task::Task* task = nullptr;
@@ -41,13 +44,24 @@ struct Question {
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
   bool shadows = false;                  // also check in exact arithmetic, with shadow values
   bool integers = false;                 // also check bit for bit on small integers
-  std::optional<uint64_t> run_seed;      // with `given` cases: the seed for everything else
+  std::optional<uint64_t> run_seed;      // without `seed`: the seed of everything but the cases
   int schedules = -1;                    // other orders to try with shadows; -1: as needed
   /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
-  bool explores = false;  // also at sizes that no setting has (exploration.h)
+  bool few_inputs = false;  // only a few of these at each setting: another engine tries all
+  bool explores = false;    // also at sizes that no setting has (exploration.h)
   /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
   std::map<std::string, std::vector<records::UsedCase>> given;
+  /// If the Assay's engine is a GPU: what the emulator is asked about the same candidate. Null: it
+  /// is not asked.
+  std::shared_ptr<const EmulatorQuestion> emulator = nullptr;
+};
+
+/// The emulator's question beside a GPU's.
+struct EmulatorQuestion {
+  task::Task task;  // often with smaller sizes
+  Question question;  // about `task`
+  bool alone = false;  // the GPU only measures time, and does not judge
 };
 
 /// The parts, owned by the caller; all must outlive the Assay.
@@ -62,6 +76,9 @@ struct Parts {
   std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
   std::stop_token stop;                  // judging and timing then end with kCancelled
   Events* events = nullptr;              // null: progress is not reported
+  /// If `engine` is a GPU: the parts of the emulator, which answers Question::emulator. It may have
+  /// the same oracle.
+  std::shared_ptr<const Parts> emulator = nullptr;
 
   void Show(const Progress& progress) const {
     if (events != nullptr) events->Show(progress);
@@ -100,6 +117,9 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, const buil
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, build::Sources sources,
                                  build::Options options);
 
+/// Applies `change` to the question and to the emulator's, if it has one.
+void Change(Question& question, const std::function<void(Question&)>& change);
+
 /// The requested settings, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);
 
@@ -108,6 +128,7 @@ struct Judged {
   std::optional<plan::Plan> plan;  // of the first recorded setting
   build::Images images;            // of the plan
   std::string planned_setting;     // Setting::id of that setting
+  std::set<std::string> launched;  // the mangled names of the kernels that judged calls launched
 };
 
 class Assay {
@@ -118,8 +139,12 @@ class Assay {
   Result<Candidate> Build(const std::filesystem::path& kernel) const;
 
   /// Judges a built candidate. An Error means that cupel could not work (PyTorch missing, disk
-  /// full, cancelled); everything that is the candidate's fault is in the verdict.
+  /// full, cancelled); everything that is the candidate's fault is in the verdict. If the question
+  /// has one for the emulator, both engines judge, at the same time if they can
+  /// (judge/both_engines.h).
   Result<Judged> Judge(const Candidate& candidate, const Question& question);
+  /// Judge() after the emulator's part, if another Assay has answered question.emulator.
+  Result<Judged> JudgeAfter(const Candidate& candidate, const Question& question, Judged emulated);
 
  private:
   Parts parts_;

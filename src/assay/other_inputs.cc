@@ -71,7 +71,8 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (context_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (few_ && report_.other_inputs.tried.size() >= kFew) {
-      Skip(kinds[i], "the setting is too large to try all");
+      Skip(kinds[i], context_.question->few_inputs ? "the emulator tries it"
+                                                   : "the setting is too large to try all");
       continue;
     }
     if (!next) {
@@ -96,10 +97,13 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
 
 Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribution> asked,
                                                            const task::Case& last) {
-  excess_ = Excess(report_.counters, last);
-  if (excess_ <= 1 || asked.empty()) return asked;
-  TRY_ASSIGN(const bool moved, MoveToTwin());
-  if (moved) return asked;
+  if (asked.empty()) return asked;
+  if (!context_.question->few_inputs) {
+    excess_ = Excess(report_.counters, last);
+    if (excess_ <= 1) return asked;
+    TRY_ASSIGN(const bool moved, MoveToTwin());
+    if (moved) return asked;
+  }
   few_ = true;
   // Judged kinds first, starting with one that randomises every parameter. The seed chooses the
   // others.

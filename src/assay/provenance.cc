@@ -54,6 +54,7 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.integers = question.integers;
   asked.schedules = question.schedules;
   asked.explores = question.explores;
+  asked.few_inputs = question.few_inputs;
   asked.reduced = question.task->reduced;
   for (const task::Distribution distribution : question.distributions) {
     asked.distributions.emplace_back(Name(distribution));
@@ -147,12 +148,16 @@ records::Provenance ProvenanceOf(const Candidate& candidate, const Question& que
 }
 
 std::vector<std::string> NotChecked(const records::Verdict& verdict, const Question& question,
-                                    const std::set<std::string>& launched) {
+                                    const std::set<std::string>& launched, bool beside_gpu) {
   std::vector<std::string> list;
   if (verdict.settings.empty()) return list;  // nothing was judged
-  list.emplace_back(verdict.device.starts_with("gpu")
-                        ? "races and reads of uninitialized memory, which only the emulator detects"
-                        : "speed on a GPU");
+  if (verdict.device.starts_with("gpu")) {
+    list.emplace_back(
+        "races, accesses out of bounds and reads of uninitialized memory, which only the emulator "
+        "detects");
+  } else if (!beside_gpu) {
+    list.emplace_back("speed on a GPU");
+  }
   if (!question.kinds.empty()) {
     const size_t all = question.task->SettingsOf(question.direction).size();
     if (verdict.settings.size() < all) {
@@ -169,7 +174,7 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
   const auto smaller = std::count_if(
       verdict.settings.begin(), verdict.settings.end(),
       [&](const auto& setting) { return is_judged(setting) && !setting.reduced.empty(); });
-  if (smaller > 0) {
+  if (smaller > 0 && !beside_gpu) {
     list.push_back(fmt::format(
         "the task's own sizes at {} of {} settings: the emulator used the smaller sizes of "
         "task.json{} (use --full-size or a GPU to check the task's own sizes)",

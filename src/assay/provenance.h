@@ -23,8 +23,9 @@ records::Provenance ProvenanceOf(const Candidate& candidate, const Question& que
                                  const std::optional<os::SandboxReport>& recorder);
 
 /// What the decision does not cover, although readers might expect it. `launched`: the mangled
-/// names of the kernels that judged calls launched.
+/// names of the kernels that judged calls launched. `beside_gpu`: it is the emulator's, and a GPU
+/// judged the task's own sizes.
 std::vector<std::string> NotChecked(const records::Verdict& verdict, const Question& question,
-                                    const std::set<std::string>& launched);
+                                    const std::set<std::string>& launched, bool beside_gpu = false);
 
 }  // namespace cupel::assay

@@ -21,7 +21,13 @@ constexpr size_t kAheadOfALane = 8;  // built candidates that wait, per lane
 struct Built {
   size_t job = 0;
   Result<Candidate> candidate;
+  std::optional<Judged> emulated = std::nullopt;
 };
+
+/// True if no GPU needs to look at it.
+bool IsDecided(const Built& built) {
+  return built.emulated && built.emulated->verdict.decision == records::Decision::kRejected;
+}
 
 /// Built candidates, in the order in which the compilers finish them. Compilers wait if too many
 /// candidates wait for a lane.
@@ -52,14 +58,36 @@ class BuiltList {
   size_t taken_ = 0, most_waiting_;
 };
 
-Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane& lane) {
+/// Builds a candidate and judges it on the emulator, if there is one.
+Built Prepare(size_t number, const Job& job, Assay* emulator) {
+  Built built{number, job.build()};
+  const auto& question = job.question.emulator;
+  if (emulator == nullptr || question == nullptr || !built.candidate) return built;
+  auto judged = emulator->Judge(*built.candidate, question->question);
+  if (judged) {
+    built.emulated = std::move(*judged);
+  } else {
+    built.candidate = tl::unexpected<Error>(std::move(judged.error()));
+  }
+  return built;
+}
+
+Result<Judged> JudgeBuilt(const Job& job, Built& built, const Lane& lane) {
+  if (!built.emulated) return lane.assay->Judge(*built.candidate, job.question);
+  // Another lane may have to try it again.
+  return lane.assay->JudgeAfter(*built.candidate, job.question, *built.emulated);
+}
+
+Result<JobResult> RunJob(const Job& job, Built& built, const Lane& lane) {
   const auto start = std::chrono::steady_clock::now();
+  const Candidate& candidate = *built.candidate;
   JobResult result;
   result.lane = lane.name;
-  TRY_ASSIGN(result.judged, lane.assay->Judge(candidate, job.question));
+  TRY_ASSIGN(result.judged, JudgeBuilt(job, built, lane));
   for (const task::Setting* setting : Chosen(job.question)) {
     if (lane.bench == nullptr) break;
     if (!setting->derived.empty()) continue;  // the task does not list these sizes
+    if (lane.times_single_settings && setting->kind != task::SettingKind::kSingle) continue;
     const auto& reports = result.judged.verdict.settings;
     const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
       return report.id == setting->id && report.passed();
@@ -70,7 +98,16 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
                                                         std::span(&kernel, 1), *lane.bench));
     result.times.push_back(std::move(times));
   }
-  result.seconds = SecondsSince(start);
+  result.seconds =
+      SecondsSince(start) + (built.emulated ? built.emulated->verdict.total_seconds : 0);
+  return result;
+}
+
+JobResult Decided(Judged judged) {
+  JobResult result;
+  result.lane = "emulator";
+  result.seconds = judged.verdict.total_seconds;
+  result.judged = std::move(judged);
   return result;
 }
 
@@ -92,21 +129,27 @@ std::vector<size_t> OrderOf(std::span<const Job> jobs) {
 
 }  // namespace
 
-Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
+Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, const Builders& builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done,
                  const std::stop_token& stop) {
   const std::vector<size_t> order = OrderOf(jobs);
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
   BuiltList list(kAheadOfALane * lanes.size());
-  const auto build = [&](size_t, size_t place) -> Status {
+  const auto build = [&](size_t thread, size_t place) -> Status {
     // Cancelled jobs are listed too, so that no lane waits forever.
     const size_t job = order[place];
-    list.Add({job, stop.stop_requested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
+    if (stop.stop_requested()) {
+      list.Add({job, Result<Candidate>(cancelled())});
+      return {};
+    }
+    Assay* emulator = builders.emulators.empty() ? nullptr : builders.emulators[thread];
+    list.Add(Prepare(job, jobs[job], emulator));
     return {};
   };
   std::mutex done_mutex;
   const auto end = [&](Built& built, Result<JobResult> result) {
     built.candidate = {};  // frees its memory
+    built.emulated.reset();
     const std::lock_guard lock(done_mutex);
     done(built.job, std::move(result));
   };
@@ -116,12 +159,16 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t 
       end(built, tl::unexpected<Error>(built.candidate.error()));
       return {};
     }
+    if (IsDecided(built)) {
+      end(built, Decided(std::move(*built.emulated)));
+      return {};
+    }
     if (stop.stop_requested()) return cancelled();
-    TRY_ASSIGN(JobResult result, RunJob(jobs[built.job], *built.candidate, lanes[lane]));
+    TRY_ASSIGN(JobResult result, RunJob(jobs[built.job], built, lanes[lane]));
     end(built, std::move(result));
     return {};
   };
-  std::thread compilers([&] { (void)ForEachOnLanes(builders, jobs.size(), build); });
+  std::thread compilers([&] { (void)ForEachOnLanes(builders.threads, jobs.size(), build); });
   TryOnLanes(lanes.size(), jobs.size(), judge, [&](size_t place, Error error) {
     end(list.At(place), tl::unexpected<Error>(std::move(error)));
   });

@@ -1,5 +1,6 @@
-// A pipelined stream of candidates: compilers run ahead on all cores, and every lane (an engine
-// with its own oracle) judges and times one candidate at a time.
+// A pipelined stream of candidates. Threads on all cores compile them and, if the lanes are GPUs,
+// judge them on the emulator. Every lane (an engine with its own oracle) judges and times one
+// candidate at a time; what the emulator has not accepted is decided and gets no GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,6 +29,7 @@ struct Lane {
   const Parts* parts = nullptr;
   /// If null, nothing is timed.
   const BenchOptions* bench = nullptr;
+  bool times_single_settings = false;  // no others
   std::string name;  // "NVIDIA H200 0"
 };
 
@@ -35,7 +37,14 @@ struct JobResult {
   Judged judged;
   std::vector<records::SettingTimes> times;  // of the settings that the kernel passed
   std::string lane;
-  double seconds = 0;  // in its lane, without building
+  double seconds = 0;  // in its lane and on the emulator, without building
+};
+
+/// The threads that prepare candidates for the lanes.
+struct Builders {
+  size_t threads = 1;
+  /// One for each thread, which answers Question::emulator; empty: the emulator judges nothing.
+  std::vector<Assay*> emulators = {};
 };
 
 /// Runs jobs of the same task and direction together, because their cases may be large. Calls
@@ -43,7 +52,7 @@ struct JobResult {
 /// the task) does not end the others. If it may be the lane's fault, another lane tries the job
 /// once more (base/lanes.h). Fails only with kCancelled, after a stop
 /// request.
-Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, size_t builders,
+Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, const Builders& builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done,
                  const std::stop_token& stop = {});
 

@@ -29,7 +29,7 @@ class StreamTest : public ::testing::Test {
     const std::vector<Lane> all(lanes, lane);
     std::vector<int> calls(list.size());
     std::atomic<int> active{0};
-    const auto done = RunStream(list, all, builders, [&](size_t job, Result<JobResult> result) {
+    const auto done = RunStream(list, all, {.threads = builders}, [&](size_t job, Result<JobResult> result) {
       EXPECT_EQ(++active, 1) << "two calls at the same time";
       std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that calls could overlap
       ASSERT_LT(job, calls.size());
@@ -65,7 +65,7 @@ TEST_F(StreamTest, RunsJobsOfATaskTogether) {
   lane.assay = &assay_;
   lane.parts = &parts_;
   std::vector<size_t> order;
-  ASSERT_TRUE(RunStream(list, std::span(&lane, 1), 1, [&](size_t job, const auto&) {
+  ASSERT_TRUE(RunStream(list, std::span(&lane, 1), {.threads = 1}, [&](size_t job, const auto&) {
                 order.push_back(job);
               }).has_value());
   EXPECT_EQ(order, (std::vector<size_t>{0, 2, 1, 3, 5, 4}));

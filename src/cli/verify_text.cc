@@ -48,7 +48,7 @@ std::string VerificationText(const app::Verification& result) {
                                 Plain(result.record), Plain(result.verdict), Plain(result.kernel),
                                 Plain(result.task));
   for (const app::RecordCheck& check : result.checks) out += Line(check);
-  if (!result.why_not_repeated.empty()) {
+  if (!result.why_not_repeated.empty() && result.differences.empty()) {
     return out + fmt::format("  not repeated: {}\n", result.why_not_repeated);
   }
   if (result.repeated.empty()) {

@@ -161,21 +161,25 @@ assay::Question Evaluator::SearchQuestion() const {
     return question_.kinds.empty() ||
            std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
   };
-  if (wants(task::SettingKind::kSingle)) question.kinds = {task::SettingKind::kSingle};
-  question.stop_at_first_failure = true;
-  question.distributions.clear();
-  question.shadows = question.integers = false;
-  if (options_.user_seed) question.seed = Random(options_.seed).Fork("search")();
+  assay::Change(question, [&](assay::Question& one) {
+    if (wants(task::SettingKind::kSingle)) one.kinds = {task::SettingKind::kSingle};
+    one.stop_at_first_failure = true;
+    one.distributions.clear();
+    one.shadows = one.integers = one.explores = false;
+    if (options_.user_seed) one.seed = Random(options_.seed).Fork("search")();
+  });
   return question;
 }
 
 assay::Question Evaluator::FinalQuestion(int64_t candidate) const {
   assay::Question question = question_;
-  question.stop_at_first_failure = true;
-  question.fresh_cases = true;
-  if (options_.user_seed) {
-    question.seed = Random(options_.seed).Fork(fmt::format("final {}", candidate))();
-  }
+  assay::Change(question, [&](assay::Question& one) {
+    one.stop_at_first_failure = true;
+    one.fresh_cases = true;
+    if (options_.user_seed) {
+      one.seed = Random(options_.seed).Fork(fmt::format("final {}", candidate))();
+    }
+  });
   return question;
 }
 

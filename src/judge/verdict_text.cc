@@ -110,6 +110,13 @@ const records::Comparison* Find(const records::Verdict& verdict, const records::
   return nullptr;
 }
 
+/// The verdict itself, and those of other engines.
+std::vector<const records::Verdict*> Verdicts(const records::Verdict& v) {
+  std::vector<const records::Verdict*> all = {&v};
+  for (const records::Verdict& other : v.other_engines) all.push_back(&other);
+  return all;
+}
+
 std::string Headline(const records::Verdict& v, const TextOptions& options) {
   std::string word(records::Name(v.decision));
   std::transform(word.begin(), word.end(), word.begin(),
@@ -117,8 +124,10 @@ std::string Headline(const records::Verdict& v, const TextOptions& options) {
   const char* colour = v.decision == records::Decision::kAccepted ? "\x1b[1;32m" : "\x1b[1;31m";
   if (options.colour) word = colour + word + "\x1b[0m";
   const std::string kernel = std::filesystem::path(v.kernel_path).filename().string();
+  std::string devices = v.device;
+  for (const records::Verdict& other : v.other_engines) devices += " and " + other.device;
   return fmt::format("{}: {} for {} {} on {}\n", word, Safe(kernel), Safe(v.task),
-                     task::Name(v.direction), Safe(v.device));
+                     task::Name(v.direction), Safe(devices));
 }
 
 std::string Reasons(const records::Verdict& v, const TextOptions& options) {
@@ -145,8 +154,10 @@ constexpr std::string_view kLimit = "limit: ";
 /// What fails beyond what the task requires: users must see it before anything else.
 std::string Limits(const records::Verdict& v, const TextOptions& options) {
   std::string out;
-  for (const records::SizeLimit& limit : v.exploration.limits) {
-    out += Wrap(Safe(limit.message), options.width, "  limit: ", "    ");
+  for (const records::Verdict* verdict : Verdicts(v)) {
+    for (const records::SizeLimit& limit : verdict->exploration.limits) {
+      out += Wrap(Safe(limit.message), options.width, "  limit: ", "    ");
+    }
   }
   for (const std::string& note : v.notes) {
     if (note.starts_with(kLimit)) out += Wrap(Safe(note), options.width, "  ", "    ");
@@ -283,10 +294,14 @@ std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
   out += Limits(v, options);
   out += Reasons(v, options);
   const bool accepted = v.decision == records::Decision::kAccepted;
-  if (accepted)
-    out += Summary(v, options) + Explored(v, options) + EstablishedLines(v, options) +
-           Times(v, options);
-  if (!accepted || options.details) out += Settings(v);
+  for (const records::Verdict* one : Verdicts(v)) {
+    if (!v.other_engines.empty()) out += fmt::format("  {}:\n", Safe(one->device));
+    if (accepted) {
+      out += Summary(*one, options) + Explored(*one, options) + EstablishedLines(*one, options) +
+             Times(*one, options);
+    }
+    if (!accepted || options.details) out += Settings(*one);
+  }
   out += Resources(v);
   for (const std::string& note : v.notes) {
     if (!note.starts_with(kLimit)) out += Wrap(Safe(note), options.width, "  note: ", "    ");

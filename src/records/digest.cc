@@ -11,6 +11,12 @@ std::string DigestOf(const Json& record) {
   nlohmann::json sorted = record;
   if (sorted.is_object()) {
     for (const char* member : {"timing", "digest", "signatures"}) sorted.erase(member);
+    if (const auto others = sorted.find("other_engines");
+        others != sorted.end() && others->is_array()) {
+      for (auto& other : *others) {
+        if (other.is_object()) other.erase("timing");
+      }
+    }
   }
   return Sha256Hex(sorted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -48,6 +48,12 @@ std::vector<VerdictLimit> Verdict::Limits() const {
   for (const SizeLimit& limit : exploration.limits) {
     limits.push_back({"sizes", limit.message, limit.code, {}});
   }
+  for (const Verdict& other : other_engines) {
+    for (VerdictLimit& limit : other.Limits()) {
+      const auto known = std::ranges::find(limits, limit.message, &VerdictLimit::message);
+      if (known == limits.end()) limits.push_back(std::move(limit));
+    }
+  }
   return limits;
 }
 

@@ -133,11 +133,15 @@ struct Verdict {
   std::vector<SettingReport> settings;
   Exploration exploration;
   Provenance provenance;
+  /// Of a GPU's verdict: the emulator's about the same candidate, which the decision includes. At
+  /// most one, without others in it.
+  std::vector<Verdict> other_engines;
   double build_seconds = 0, total_seconds = 0;
   std::string digest;  // of the record that this was read from; else empty
 
   bool accepted() const { return decision == Decision::kAccepted; }
-  /// What the kernel cannot do and need not do: each limit once, with its settings.
+  /// What the kernel cannot do and need not do: each limit once, with its settings. Includes what
+  /// other engines found.
   std::vector<VerdictLimit> Limits() const;
 };
 

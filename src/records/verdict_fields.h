@@ -510,6 +510,8 @@ struct Fields<Asked> {
     visit("integers", asked.integers, "run on small integers");
     visit("schedules", asked.schedules, "other orders; -1: as needed");
     visit.Since("explores", asked.explores, "also at sizes that no setting has");
+    visit.Since("few_inputs", asked.few_inputs,
+                "only a few of `distributions` at each setting, since another engine tries all");
     visit.Since("reduced", asked.reduced, "at the smaller sizes that the task sets");
     visit("distributions", asked.distributions, "other inputs");
     visit.Since("operators", asked.operators,
@@ -577,6 +579,9 @@ struct Fields<Verdict> {
     visit("resources", v.resources, "ptxas's report for each kernel, see below");
     visit("settings", v.settings, "in the order judged, see below");
     visit.Since("exploration", v.exploration, "sizes that no setting has, see below");
+    visit.If(!v.other_engines.empty(), "other_engines", v.other_engines,
+             "if `device` is a GPU and the emulator judged, too: its verdict, with all members but "
+             "`digest`. The decision and its reasons include it");
     auto& p = v.provenance;
     visit.Group(
         "timing", "the only member that differs between two runs with one seed",
@@ -612,6 +617,13 @@ struct Fields<Verdict> {
       in("cores", p.cores, "that cupel may use");
     });
     visit.Later("digest", v.digest, "of all but `timing`, see below");
+  }
+  static const char* Problem(const Verdict& v) {
+    if (v.other_engines.size() > 1) return "has more than one other engine";
+    for (const Verdict& other : v.other_engines) {
+      if (!other.other_engines.empty()) return "has an other engine with another one in it";
+    }
+    return nullptr;
   }
 };
 

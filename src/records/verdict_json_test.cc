@@ -110,6 +110,7 @@ Verdict FullVerdict() {
              2,
              true,
              true,
+             true,
              {"zeros", "uniform"},
              "aten::sum",
              900,

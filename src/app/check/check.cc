@@ -22,6 +22,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   question.schedules = options.schedules;
   question.explores = options.explore && question.kinds.empty();
   TRY_ASSIGN(question.distributions, DistributionsOf(options.distributions));
+  question = ForEngines(std::move(question), options.target, options.common);
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   TRY(TryWithoutFastMath(options.kernel, options.common, options.compile, question, *session,
                          events, judged.verdict));

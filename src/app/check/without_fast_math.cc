@@ -40,9 +40,11 @@ Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& com
   compile.flags.emplace_back(kAccurate);
   TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, common, compile, events));
   assay::Question again = question;
-  again.seed = verdict.seed;
-  again.explores = false;
-  again.stop_at_first_failure = true;
+  assay::Change(again, [&](assay::Question& one) {
+    one.seed = verdict.seed;
+    one.explores = false;
+    one.stop_at_first_failure = true;
+  });
   TRY_ASSIGN(const assay::Judged judged, session.assay().Judge(candidate, again));
   if (judged.verdict.decision != records::Decision::kAccepted) return {};
   verdict.reasons.insert(

@@ -86,10 +86,8 @@ Result<Side> JudgeSide(Session& session, const ExportOptions& options, const tas
              BuildCandidate(kernel, options.common, options.compile, *session.parts().events));
   assay::Question question = QuestionOf(task, options.target, options.common);
   question.direction = direction;
-  question.shadows = true;
-  question.integers = true;
-  question.explores = question.kinds.empty();
-  question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
+  MakeThorough(question);
+  question = ForEngines(std::move(question), options.target, options.common);
   TRY_ASSIGN(assay::Judged judged, session.assay().Judge(candidate, question));
   side.verdict = std::move(judged.verdict);
   return side;

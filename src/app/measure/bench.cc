@@ -113,7 +113,9 @@ class BenchRun {
     const std::vector<std::string> names = NamesOf(options_.kernels);
     report_.kernels.resize(names.size());
     return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
-      const assay::Question question = QuestionOf(*task_, options_.target, options_.common);
+      assay::Question question = QuestionOf(*task_, options_.target, options_.common);
+      MakeThorough(question);
+      question = ForEngines(std::move(question), options_.target, options_.common);
       TRY_ASSIGN(assay::Judged judged, lanes_[lane]->assay().Judge(candidates_[i], question));
       report_.kernels[i] = {names[i], std::move(judged.verdict)};
       return {};

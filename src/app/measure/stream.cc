@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -14,6 +16,7 @@
 #include "app/lanes.h"
 #include "assay/stream.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/lanes.h"
 #include "records/json.h"
 
@@ -33,7 +36,11 @@ Json StageSeconds(const records::Verdict& verdict) {
     engine += setting.seconds.engine;
     judge += setting.seconds.judge;
   }
-  return {{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
+  Json seconds{{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
+  for (const records::Verdict& other : verdict.other_engines) {
+    seconds["emulator"] = other.total_seconds;
+  }
+  return seconds;
 }
 
 class StreamRun {
@@ -43,12 +50,13 @@ class StreamRun {
 
   Result<StreamReport> Run() {
     TRY(ReadList());
-    TRY_ASSIGN(lanes_, OpenLanes(options_.common, options_.compile, ignored_));
+    TRY(OpenAllLanes());
     TRY(PrepareLanes());
+    TRY(PrepareBuilders());
     TRY(OpenOutput());
     const auto start = std::chrono::steady_clock::now();
     TRY(assay::RunStream(
-        jobs_, assay_lanes_, Cores(),
+        jobs_, assay_lanes_, builders_,
         [&](size_t job, Result<assay::JobResult> result) { Take(job, std::move(result)); },
         options_.common.stop));
     if (write_error_) return tl::unexpected<Error>(*write_error_);
@@ -85,12 +93,60 @@ class StreamRun {
     job.question = QuestionOf(task, target, options_.common);
     job.question.distributions = distributions_;
     job.question.shadows = options_.shadow;
+    job.question.integers = options_.exact;
+    job.question.explores = options_.explore && job.question.kinds.empty();
+    // Candidates of a list cannot learn from each other's verdicts, so they are tried at the same
+    // secret sizes, whose cases they share.
+    job.question.run_seed = run_seed_;
+    job.question = ForEngines(std::move(job.question), target, options_.common);
     job.build = [this, listed] {
       Compile compile = options_.compile;
       compile.sources = listed.sources;
       return BuildCandidate(listed.kernel, options_.common, compile, ignored_);
     };
     jobs_.push_back(std::move(job));
+    return {};
+  }
+
+  /// One lane judges while the other one's kernels are timed or its cases computed. A GPU's lock
+  /// (gpu/gpu_lock.h) keeps measurements alone.
+  static constexpr int kLanesOfAGpu = 2, kTorchThreads = 2;
+
+  /// On the emulator, one lane for every two cores.
+  Status OpenAllLanes() {
+    Common common = options_.common;
+    common.engines = "gpu";  // the builders have the emulators
+    if (!OnEmulator(common)) {
+      common.threads = kTorchThreads;
+      for (int i = 0; i < kLanesOfAGpu; ++i) {
+        TRY_ASSIGN(auto lanes, OpenLanes(common, options_.compile, ignored_));
+        std::ranges::move(lanes, std::back_inserter(lanes_));
+      }
+      return {};
+    }
+    common.threads = common.torch_threads = 2;
+    for (size_t i = 0; i < std::min(jobs_.size(), std::max<size_t>(Cores() / 2, 1)); ++i) {
+      TRY_ASSIGN(auto lane, Session::Create(common, options_.compile, ignored_));
+      lanes_.push_back(std::move(lane));
+    }
+    return {};
+  }
+
+  /// Beside GPUs, each core but those that feed the GPUs has an emulator.
+  Status PrepareBuilders() {
+    builders_.threads = Cores();
+    if (!EmulatesBesideGpu(options_.common)) return {};
+    const size_t taken = lanes_.size() * kTorchThreads;
+    builders_.threads = Cores() > taken ? Cores() - taken : 1;
+    Common common = options_.common;
+    common.device = "emu";
+    common.model = lanes_[0]->engine().Device().name;
+    common.threads = common.torch_threads = 1;
+    for (size_t i = 0; i < std::min(builders_.threads, jobs_.size()); ++i) {
+      TRY_ASSIGN(auto emulator, Session::Create(common, options_.compile, ignored_));
+      builders_.emulators.push_back(&emulator->assay());
+      emulators_.push_back(std::move(emulator));
+    }
     return {};
   }
 
@@ -105,6 +161,7 @@ class StreamRun {
       if (timed) {
         TRY_ASSIGN(bench_[i].ceilings, CeilingsOf(lanes_[i]->engine()));
         lane.bench = &bench_[i];
+        lane.times_single_settings = options_.timed == "single" && options_.settings == "all";
       }
       assay_lanes_.push_back(std::move(lane));
     }
@@ -190,7 +247,9 @@ class StreamRun {
   std::map<std::string, task::Task> tasks_;  // a map, because jobs keep pointers to tasks
   std::vector<task::Distribution> distributions_;
   std::vector<assay::Job> jobs_;
-  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<std::unique_ptr<Session>> lanes_, emulators_;
+  assay::Builders builders_;
+  const uint64_t run_seed_ = EntropySeed();
   std::vector<assay::BenchOptions> bench_;
   std::vector<assay::Lane> assay_lanes_;
   std::unique_ptr<std::FILE, Close> output_;

@@ -170,7 +170,7 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
     };
   }
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
-                              RunQuestion(task, options.target), evaluating);
+                              RunQuestion(task, options.target, options.common), evaluating);
   if (!evolves) evaluator.scale().budget = options.candidates + 1;
   const auto result =
       evolves ? EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr)

@@ -156,17 +156,16 @@ Result<std::filesystem::path> CandidatesFolder(const OpenRun& run) {
   return folder;
 }
 
-assay::Question RunQuestion(const task::Task& task, const Target& target) {
+assay::Question RunQuestion(const task::Task& task, const Target& target, const Common& common) {
   assay::Question question;
   question.task = &task;
   question.direction = DirectionOf(target);
   question.kinds = KindsOf(target);
   question.trials = target.trials;
-  question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
-  question.shadows = question.integers = true;  // like cupel check
+  MakeThorough(question);
   // Not by default: an estimate counts an operator as a copy, so a search would let PyTorch work.
   question.operators = OperatorsOf(target);
-  return question;
+  return ForEngines(std::move(question), target, common);
 }
 
 Result<std::unique_ptr<evolve::Objective>> MakeObjective(const std::string& aim, Session& session) {

@@ -48,7 +48,7 @@ Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction dir
 Result<std::filesystem::path> CandidatesFolder(const OpenRun& run);
 
 /// The full question that every candidate of a run must pass.
-assay::Question RunQuestion(const task::Task& task, const Target& target);
+assay::Question RunQuestion(const task::Task& task, const Target& target, const Common& common);
 
 /// `aim` is "time", "energy" or "mix". The session's engine decides whether times are estimated or
 /// measured. The session must outlive the objective.

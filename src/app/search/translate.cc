@@ -132,7 +132,7 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   evaluating.user_seed = true;  // draw cases from the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
-                              RunQuestion(task, options.target), evaluating);
+                              RunQuestion(task, options.target, options.common), evaluating);
   llm::RecordedOptions conversing;
   conversing.limits = LimitsOf(options.models);
   conversing.seed = run->info.seed;

@@ -130,10 +130,10 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   common.seed = item.seed;
   assay::Question question = QuestionOf(task, target, common);
   if (item.thorough) {
-    const auto others = task::OtherInputs();
-    question.shadows = question.integers = true;
-    question.distributions.assign(others.begin(), others.end());
+    MakeThorough(question);
+    question.explores = false;  // a suite compares kernels at its tasks' sizes
   }
+  question = ForEngines(std::move(question), target, common);
   serve::Done done;
   if (work.setting.empty()) {
     auto judged = session_->assay().Judge(candidate, question);

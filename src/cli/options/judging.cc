@@ -133,8 +133,16 @@ void AddStream(CLI::App& app, Subcommands& subcommands) {
                   "Number of trials at each setting, each with fresh inputs")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
+  sub->add_option("--timed", stream.timed,
+                  "On a GPU, the settings to time, among those judged: single or all")
+      ->check(CLI::IsMember({"single", "all"}))
+      ->capture_default_str();
   AddDistributions(sub, stream.distributions);
-  sub->add_flag("--shadow", stream.shadow, "Also compare with exact arithmetic, as check does");
+  sub->add_flag("--shadow,!--no-shadow", stream.shadow,
+                "Compare with exact arithmetic (default: on, as in check)");
+  sub->add_flag("!--no-explore", stream.explore,
+                "With all settings, do not look at sizes that no setting has");
+  sub->add_flag("!--no-exact", stream.exact, "Skip the trial on small integers");
   sub->add_option("-o,--output", stream.output, "Write each result to FILE as one line of JSON")
       ->type_name("FILE");
   AddCommon(sub, stream.common, stream.show);

@@ -23,6 +23,11 @@ void AddMachine(CLI::App* app, app::Common& common, bool asks_models) {
   app->add_option("--device", common.device,
                   "Where kernels run: emu (built-in emulator), gpu, gpu:N, or gpu:all for all GPUs "
                   "(only bench, stream and suite run). Default: emu; bench: gpu");
+  app->add_option("--engines", common.engines,
+                  "On a GPU, who judges: emu, gpu, or both, which must then both accept. The "
+                  "emulator sees races and accesses out of bounds, and looks at other sizes")
+      ->check(CLI::IsMember({"emu", "gpu", "both"}))
+      ->capture_default_str();
   AddGpuModel(app, common, asks_models);
   AddPython(app, common);
 }
