@@ -15,12 +15,12 @@ constexpr int kFewestRounds = 10, kMostRounds = 100'000;  // of --rounds
 
 /// Options that most use cases share.
 struct Common {
-  std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
-  std::string model = "h100";   // GPU that the emulator models
+  std::string device = "auto";   // auto, emu, gpu[:N], gpu:all
+  std::string model = "h100";    // GPU that the emulator models
   std::string engines = "both";  // on a GPU, who judges: emu, gpu, both
   std::optional<uint64_t> seed;
-  std::string python;  // the Python that has PyTorch
-  int threads = 0;     // of the emulator or, on a GPU, of PyTorch; 0: one for each core
+  std::string python;     // the Python that has PyTorch
+  int threads = 0;        // of the emulator or, on a GPU, of PyTorch; 0: one for each core
   int torch_threads = 0;  // of PyTorch beside the emulator; 0: one for each core
   /// A stop request ends the use case with kCancelled. Its children are killed, and its temporary
   /// folders removed.
@@ -246,6 +246,7 @@ struct SuiteRunOptions {
   std::string settings = "all";
   int trials = 5;
   bool full_size = false;
+  bool explore = true;               // with all settings, also at other sizes
   bool baselines = true;             // when timing, time PyTorch too
   int rounds = 400;                  // when timing, most replays of each
   std::vector<std::string> workers;  // commands; empty: local workers of this program

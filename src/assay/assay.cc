@@ -69,7 +69,8 @@ records::Verdict Begin(const Candidate& candidate, const Question& question,
   verdict.kernel_path = candidate.path.string();
   verdict.device = DeviceOf(engine);
   verdict.seed = seed;
-  verdict.seed_origin = question.seed ? records::SeedOrigin::kUser : records::SeedOrigin::kEntropy;
+  verdict.seed_origin = question.seed && !question.seed_is_secret ? records::SeedOrigin::kUser
+                                                                  : records::SeedOrigin::kEntropy;
   verdict.trials = question.trials;
   verdict.task_hash = question.task->content_hash[static_cast<int>(question.direction)];
   verdict.cupel_version = kVersion;

@@ -39,17 +39,21 @@ struct Question {
   std::vector<task::SettingKind> kinds;  // empty: all
   int trials = 5;                        // per setting
   std::optional<uint64_t> seed;          // the user's; else system entropy. Shown in the verdict
-  bool fresh_cases = false;              // never take cases from the pool: for a new best
-  task::AllowedOperators operators;      // what PyTorch may compute
-  bool stop_at_first_failure = false;    // optimise: one failed setting is enough
-  bool shadows = false;                  // also check in exact arithmetic, with shadow values
-  bool integers = false;                 // also check bit for bit on small integers
-  std::optional<uint64_t> run_seed;      // without `seed`: the seed of everything but the cases
-  int schedules = -1;                    // other orders to try with shadows; -1: as needed
+  /// `seed` is not the user's but the caller's, from entropy: candidates that are judged with it
+  /// share their cases, which have no limit of uses. No candidate may be written after a verdict.
+  bool seed_is_secret = false;
+  bool fresh_cases = false;            // never take cases from the pool: for a new best
+  task::AllowedOperators operators;    // what PyTorch may compute
+  bool stop_at_first_failure = false;  // optimise: one failed setting is enough
+  bool shadows = false;                // also check in exact arithmetic, with shadow values
+  bool integers = false;               // also check bit for bit on small integers
+  std::optional<uint64_t> run_seed;    // with `given` cases: the seed for everything else
+  int schedules = -1;                  // other orders to try with shadows; -1: as needed
   /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
-  bool few_inputs = false;  // only a few of these at each setting: another engine tries all
-  bool explores = false;    // also at sizes that no setting has (exploration.h)
+  /// Only a few of these at each setting, and few trials at large sizes: another engine tries all.
+  bool few_inputs = false;
+  bool explores = false;  // also at sizes that no setting has (exploration.h)
   /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
   std::map<std::string, std::vector<records::UsedCase>> given;
   /// If the Assay's engine is a GPU: what the emulator is asked about the same candidate. Null: it
@@ -59,8 +63,8 @@ struct Question {
 
 /// The emulator's question beside a GPU's.
 struct EmulatorQuestion {
-  task::Task task;  // often with smaller sizes
-  Question question;  // about `task`
+  task::Task task;     // often with smaller sizes
+  Question question;   // about `task`
   bool alone = false;  // the GPU only measures time, and does not judge
 };
 

@@ -29,6 +29,9 @@ using task::ExploredSize;
 
 constexpr const char* kExplored = "explored-";  // ids of settings
 constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
+/// Settings in which several sizes differ: those that are judged, and drawn for each of them, since
+/// the task's reference refuses some.
+constexpr size_t kMostJoint = 12, kDrawnForOne = 3, kMostJointOfPrograms = 2;
 constexpr int64_t kMostElements = 1 << 20;           // of all arguments of a call that is judged
 constexpr int64_t kFewElements = 1 << 12;            // a kernel that is slow with these hangs
 constexpr uint64_t kMostBytes = uint64_t{48} << 30;  // of all arguments of a call that is recorded
@@ -443,9 +446,33 @@ class Explorer {
     }
   }
 
+  /// Adds sizes of which several differ at once.
+  Status AddJointSizes(std::vector<const Seen*>& chosen) {
+    std::vector<task::Setting> judged, known;
+    for (const task::Setting* setting : explored_.settings) judged.push_back(*setting);
+    judged = WithDefaults(std::move(judged));
+    known = judged;
+    for (const Seen* seen : chosen) known.push_back(seen->size.setting);
+    const size_t most = candidate_.images() != nullptr ? kMostJoint : kMostJointOfPrograms;
+    TRY(AddShapes(task::JointSizes(judged, known, kDrawnForOne * most, random_.Fork("joint")),
+                  &Explorer::joint_)
+            .transform([](bool) {}));
+    size_t added = 0;
+    for (Seen& seen : joint_) {
+      if (added == most) break;
+      TRY(RecordOne(seen));
+      if (!IsJudgeable(seen)) continue;
+      if (seen.plan) seen.kind = kinds_.Of(*seen.plan);
+      chosen.push_back(&seen);
+      ++added;
+    }
+    return {};
+  }
+
   /// False if the candidate is wrong at one of them.
   Result<bool> JudgeMembers() {
-    const std::vector<const Seen*> chosen = ChooseMembers();
+    std::vector<const Seen*> chosen = ChooseMembers();
+    TRY(AddJointSizes(chosen));
     std::set<std::string> judged = known_;
     std::vector<std::string> slow;
     int done = 0;
@@ -749,7 +776,7 @@ class Explorer {
   Random random_;
   records::Verdict& verdict_;
   std::unique_ptr<JudgingState> state_;
-  std::vector<Seen> covered_, own_seen_, seen_;
+  std::vector<Seen> covered_, own_seen_, seen_, joint_;
   Json default_init_ = Json::object(), default_inputs_ = Json::object();  // of CallShape
   WorkKinds kinds_;
   std::set<std::string> known_;  // kinds of work at judged settings

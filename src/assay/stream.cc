@@ -29,33 +29,61 @@ bool IsDecided(const Built& built) {
   return built.emulated && built.emulated->verdict.decision == records::Decision::kRejected;
 }
 
-/// Built candidates, in the order in which the compilers finish them. Compilers wait if too many
-/// candidates wait for a lane.
+/// What jobs with common cases have in common.
+using Group = std::pair<const task::Task*, task::Direction>;
+
+Group GroupOf(const Job& job) { return {job.question.task, job.question.direction}; }
+
+/// Built candidates. Compilers wait if too many candidates wait for a lane.
 class BuiltList {
  public:
-  explicit BuiltList(size_t most_waiting) : most_waiting_(most_waiting) {}
+  BuiltList(size_t jobs, size_t most_waiting) : left_(jobs), most_waiting_(most_waiting) {}
 
-  void Add(Built built) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return built_.size() < taken_ + most_waiting_; });
-    built_.push_back(std::move(built));
+  /// One job needs no lane.
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    --left_;
     changed_.notify_all();
   }
 
-  /// Waits until it is built. The reference stays valid.
-  Built& At(size_t place) {
+  void Add(Built built, const Group& group) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return built_.size() > place; });
-    taken_ = std::max(taken_, place + 1);
+    changed_.wait(lock, [&] { return waiting_.size() < most_waiting_; });
+    built_.push_back(std::move(built));
+    waiting_.push_back({&built_.back(), group});
+    --left_;
     changed_.notify_all();
-    return built_[place];
+  }
+
+  /// Waits until a candidate waits for a lane, preferably one of `group`, and gives it this place,
+  /// if the place has none. The pointer stays valid. Null: no candidate is left for it.
+  Built* At(size_t place, const std::optional<Group>& group = {}) {
+    std::unique_lock lock(mutex_);
+    if (const auto known = places_.find(place); known != places_.end()) return known->second;
+    changed_.wait(lock, [&] { return !waiting_.empty() || left_ == 0; });
+    if (waiting_.empty()) return nullptr;
+    auto next =
+        std::ranges::find_if(waiting_, [&](const Waiting& one) { return one.group == group; });
+    if (next == waiting_.end()) next = waiting_.begin();
+    Built* built = next->built;
+    waiting_.erase(next);
+    places_[place] = built;
+    changed_.notify_all();
+    return built;
   }
 
  private:
+  struct Waiting {
+    Built* built;
+    std::optional<Group> group;
+  };
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Built> built_;
-  size_t taken_ = 0, most_waiting_;
+  std::deque<Waiting> waiting_;
+  std::map<size_t, Built*> places_;
+  size_t left_;  // jobs that compilers have not finished
+  size_t most_waiting_;
 };
 
 /// Builds a candidate and judges it on the emulator, if there is one.
@@ -111,19 +139,28 @@ JobResult Decided(Judged judged) {
   return result;
 }
 
-/// Groups jobs with the same task and direction, each group at the position of its first job.
-std::vector<size_t> OrderOf(std::span<const Job> jobs) {
-  std::map<std::pair<const task::Task*, task::Direction>, size_t> first;
-  std::vector<std::pair<size_t, size_t>> places;
+/// The jobs of a group one after the other, the groups in the order of their first jobs. If several
+/// `threads` compute cases, each has its own group, and they take turns.
+std::vector<size_t> OrderOf(std::span<const Job> jobs, size_t threads) {
+  std::map<Group, size_t> numbers;
+  std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const Question& question = jobs[i].question;
-    places.emplace_back(
-        first.emplace(std::pair(question.task, question.direction), i).first->second, i);
+    const auto [known, fresh] = numbers.emplace(GroupOf(jobs[i]), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[known->second].push_back(i);
   }
-  std::sort(places.begin(), places.end());
   std::vector<size_t> order;
-  order.reserve(places.size());
-  for (const auto& [group, job] : places) order.push_back(job);
+  order.reserve(jobs.size());
+  for (size_t first = 0; first < groups.size(); first += threads) {
+    const auto some = std::span(groups).subspan(first, std::min(threads, groups.size() - first));
+    const size_t longest =
+        std::ranges::max_element(some, {}, [](const auto& group) { return group.size(); })->size();
+    for (size_t turn = 0; turn < longest; ++turn) {
+      for (const std::vector<size_t>& group : some) {
+        if (turn < group.size()) order.push_back(group[turn]);
+      }
+    }
+  }
   return order;
 }
 
@@ -132,20 +169,10 @@ std::vector<size_t> OrderOf(std::span<const Job> jobs) {
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, const Builders& builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done,
                  const std::stop_token& stop) {
-  const std::vector<size_t> order = OrderOf(jobs);
+  const std::vector<size_t> order = OrderOf(jobs, std::max<size_t>(builders.emulators.size(), 1));
+  std::vector<std::optional<Group>> last(lanes.size());  // the group of a lane's last job
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
-  BuiltList list(kAheadOfALane * lanes.size());
-  const auto build = [&](size_t thread, size_t place) -> Status {
-    // Cancelled jobs are listed too, so that no lane waits forever.
-    const size_t job = order[place];
-    if (stop.stop_requested()) {
-      list.Add({job, Result<Candidate>(cancelled())});
-      return {};
-    }
-    Assay* emulator = builders.emulators.empty() ? nullptr : builders.emulators[thread];
-    list.Add(Prepare(job, jobs[job], emulator));
-    return {};
-  };
+  BuiltList list(jobs.size(), kAheadOfALane * lanes.size());
   std::mutex done_mutex;
   const auto end = [&](Built& built, Result<JobResult> result) {
     built.candidate = {};  // frees its memory
@@ -153,24 +180,33 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, const B
     const std::lock_guard lock(done_mutex);
     done(built.job, std::move(result));
   };
-  const auto judge = [&](size_t lane, size_t place) -> Status {
-    Built& built = list.At(place);
-    if (!built.candidate) {  // no lane's fault
-      end(built, tl::unexpected<Error>(built.candidate.error()));
+  const auto build = [&](size_t thread, size_t place) -> Status {
+    const size_t job = order[place];
+    Assay* emulator = builders.emulators.empty() ? nullptr : builders.emulators[thread];
+    Built built = stop.stop_requested() ? Built{job, Result<Candidate>(cancelled())}
+                                        : Prepare(job, jobs[job], emulator);
+    if (built.candidate && !IsDecided(built)) {
+      list.Add(std::move(built), GroupOf(jobs[job]));
       return {};
     }
-    if (IsDecided(built)) {
-      end(built, Decided(std::move(*built.emulated)));
-      return {};
-    }
-    if (stop.stop_requested()) return cancelled();
-    TRY_ASSIGN(JobResult result, RunJob(jobs[built.job], built, lanes[lane]));
+    auto result = built.candidate ? Result<JobResult>(Decided(std::move(*built.emulated)))
+                                  : tl::unexpected<Error>(built.candidate.error());
     end(built, std::move(result));
+    list.Leave();
+    return {};
+  };
+  const auto judge = [&](size_t lane, size_t place) -> Status {
+    Built* built = list.At(place, last[lane]);
+    if (built == nullptr) return {};
+    last[lane] = GroupOf(jobs[built->job]);
+    if (stop.stop_requested()) return cancelled();
+    TRY_ASSIGN(JobResult result, RunJob(jobs[built->job], *built, lanes[lane]));
+    end(*built, std::move(result));
     return {};
   };
   std::thread compilers([&] { (void)ForEachOnLanes(builders.threads, jobs.size(), build); });
   TryOnLanes(lanes.size(), jobs.size(), judge, [&](size_t place, Error error) {
-    end(list.At(place), tl::unexpected<Error>(std::move(error)));
+    end(*list.At(place), tl::unexpected<Error>(std::move(error)));
   });
   compilers.join();
   if (stop.stop_requested()) return cancelled();

@@ -30,7 +30,7 @@ struct Lane {
   /// If null, nothing is timed.
   const BenchOptions* bench = nullptr;
   bool times_single_settings = false;  // no others
-  std::string name;  // "NVIDIA H200 0"
+  std::string name;                    // "NVIDIA H200 0"
 };
 
 struct JobResult {
@@ -47,7 +47,7 @@ struct Builders {
   std::vector<Assay*> emulators = {};
 };
 
-/// Runs jobs of the same task and direction together, because their cases may be large. Calls
+/// Lanes run jobs of the same task and direction together, because their cases may be large. Calls
 /// `done` for every job, in any order, one at a time. An Error of one job (the fault of cupel or
 /// the task) does not end the others. If it may be the lane's fault, another lane tries the job
 /// once more (base/lanes.h). Fails only with kCancelled, after a stop

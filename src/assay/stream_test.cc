@@ -6,11 +6,32 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
 
 namespace cupel::assay {
 namespace {
+
+/// An engine that only has a name.
+class NamedEngine final : public engine::Engine {
+ public:
+  explicit NamedEngine(std::string name) : name_(std::move(name)) {}
+  std::string Name() const override { return name_; }
+  const device::Description& Device() const override { return device_; }
+  Result<std::unique_ptr<engine::Program>> Load(const build::Images&) override {
+    return Fail(ErrorCode::kInternal, "not for this test");
+  }
+
+ private:
+  std::string name_;
+  device::Description device_ = *device::Find("h100");
+};
 
 class StreamTest : public ::testing::Test {
  protected:
@@ -29,17 +50,19 @@ class StreamTest : public ::testing::Test {
     const std::vector<Lane> all(lanes, lane);
     std::vector<int> calls(list.size());
     std::atomic<int> active{0};
-    const auto done = RunStream(list, all, {.threads = builders}, [&](size_t job, Result<JobResult> result) {
-      EXPECT_EQ(++active, 1) << "two calls at the same time";
-      std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that calls could overlap
-      ASSERT_LT(job, calls.size());
-      ++calls[job];
-      ASSERT_FALSE(result.has_value());
-      EXPECT_NE(result.error().message.find(list[job].kernel.filename().string()),
-                std::string::npos)
-          << result.error().message;
-      --active;
-    });
+    const auto done =
+        RunStream(list, all, {.threads = builders}, [&](size_t job, Result<JobResult> result) {
+          EXPECT_EQ(++active, 1) << "two calls at the same time";
+          std::this_thread::sleep_for(
+              std::chrono::microseconds(50));  // so that calls could overlap
+          ASSERT_LT(job, calls.size());
+          ++calls[job];
+          ASSERT_FALSE(result.has_value());
+          EXPECT_NE(result.error().message.find(list[job].kernel.filename().string()),
+                    std::string::npos)
+              << result.error().message;
+          --active;
+        });
     EXPECT_TRUE(done.has_value());
     return calls;
   }
@@ -75,6 +98,45 @@ TEST_F(StreamTest, EndsWithFewerJobsThanLanesOrBuilders) {
   EXPECT_EQ(Run(1, 8, 8), std::vector<int>(1, 1));
   EXPECT_EQ(Run(2, 3, 0), std::vector<int>(2, 1));
   EXPECT_EQ(Run(0, 3, 4), std::vector<int>());
+}
+
+TEST_F(StreamTest, TheEmulatorsRejectionsGetNoGpu) {
+  NamedEngine emulator("emu"), gpu("gpu");
+  Parts emulator_parts, gpu_parts;
+  emulator_parts.engine = &emulator;
+  gpu_parts.engine = &gpu;
+  Assay on_emulator(emulator_parts), on_gpu(gpu_parts);
+  const task::Task task;
+  auto question = std::make_shared<EmulatorQuestion>();
+  question->question.task = &question->task;
+  std::vector<Job> list(20);
+  for (size_t i = 0; i < list.size(); ++i) {
+    list[i].question.task = &task;
+    list[i].question.emulator = question;
+    list[i].build = [i] {
+      build::BuildFailure failure;
+      failure.code = i % 2 == 0 ? "compile_error" : "unsupported_api";
+      failure.unsupported = i % 2 != 0;
+      Candidate candidate;
+      candidate.built = std::move(failure);
+      return Result<Candidate>(std::move(candidate));
+    };
+  }
+  Lane lane;
+  lane.assay = &on_gpu;
+  lane.parts = &gpu_parts;
+  lane.name = "GPU 0";
+  size_t results = 0;
+  const Builders builders{.threads = 2, .emulators = {&on_emulator, &on_emulator}};
+  ASSERT_TRUE(RunStream(list, std::span(&lane, 1), builders, [&](size_t job, const auto& result) {
+                ++results;
+                ASSERT_TRUE(result) << result.error().message;
+                const records::Verdict& verdict = result->judged.verdict;
+                EXPECT_EQ(verdict.device, job % 2 == 0 ? "emu (h100)" : "gpu (h100)");
+                EXPECT_EQ(verdict.other_engines.size(), job % 2);
+                EXPECT_EQ(result->lane, job % 2 == 0 ? "emulator" : "GPU 0");
+              }).has_value());
+  EXPECT_EQ(results, list.size());
 }
 
 }  // namespace

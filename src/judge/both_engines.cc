@@ -37,8 +37,9 @@ Reason OfEmulator(const Reason& reason, bool gpu_accepts) {
   ours.at = {};
   ours.where = reason.where.empty() ? "the emulator" : reason.where + " on the emulator";
   if (gpu_accepts && reason.code == "unsupported_instruction") {
-    ours.message += "; --engines gpu judges on the GPU alone, which detects no races and no "
-                    "accesses out of bounds";
+    ours.message +=
+        "; --engines gpu judges on the GPU alone, which detects no races and no "
+        "accesses out of bounds";
   }
   return ours;
 }

@@ -22,8 +22,8 @@ Verdict Of(const char* device, Decision decision) {
   verdict.trials = 5;
   verdict.provenance.asked.trials = 5;
   if (decision == Decision::kRejected) {
-    verdict.reasons.push_back({"wrong_result", "values differ", "single-0 trial 0 output 0",
-                               {"single-0", 0, 0, "", 0}});
+    verdict.reasons.push_back(
+        {"wrong_result", "values differ", "single-0 trial 0 output 0", {"single-0", 0, 0, "", 0}});
   }
   return verdict;
 }

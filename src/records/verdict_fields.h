@@ -511,7 +511,8 @@ struct Fields<Asked> {
     visit("schedules", asked.schedules, "other orders; -1: as needed");
     visit.Since("explores", asked.explores, "also at sizes that no setting has");
     visit.Since("few_inputs", asked.few_inputs,
-                "only a few of `distributions` at each setting, since another engine tries all");
+                "only a few of `distributions` at each setting, and two trials at large sizes, "
+                "since another engine tries all");
     visit.Since("reduced", asked.reduced, "at the smaller sizes that the task sets");
     visit("distributions", asked.distributions, "other inputs");
     visit.Since("operators", asked.operators,

@@ -44,6 +44,7 @@ struct Item {
   /// As `cupel check` does, also run the checks beyond the tolerance: exact arithmetic, small
   /// integers, other inputs.
   bool thorough = true;
+  bool explores = true;    // and at sizes that no setting has, if all settings are judged
   bool full_size = false;  // full sizes on the emulator too, even if the task has smaller ones
   bool timed = true;       // if the worker has a clock
   bool baselines = true;   // time PyTorch too, if the worker has PyTorch on its GPU

@@ -17,6 +17,7 @@ Json MessageJson(const Setup& setup) {
   return {{"type", "setup"},
           {"device", setup.device},
           {"model", setup.model},
+          {"engines", setup.engines},
           {"arch", setup.arch},
           {"flags", setup.flags},
           {"include_roots", std::move(roots)},
@@ -43,6 +44,7 @@ Json MessageJson(const Assignment& work) {
           {"trials", item.trials},
           {"seed", WireSeed(item.seed)},
           {"thorough", item.thorough},
+          {"explores", item.explores},
           {"full_size", item.full_size},
           {"baselines", item.baselines},
           {"rounds", item.rounds},
@@ -81,6 +83,7 @@ Result<ToWorker> ReadSetup(const Json& json) {
   Setup setup;
   TRY_ASSIGN(setup.device, WireText(json, "device", 64));
   TRY_ASSIGN(setup.model, WireText(json, "model", 64));
+  TRY_ASSIGN(setup.engines, WireText(json, "engines", 16));
   TRY_ASSIGN(setup.arch, WireText(json, "arch", 64));
   TRY_ASSIGN(setup.flags, WireTexts(json, "flags"));
   TRY_ASSIGN(const auto roots, WireTexts(json, "include_roots"));
@@ -117,6 +120,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(const int64_t trials, WireCount(json, "trials"));
   TRY_ASSIGN(work.item.seed, ReadWireSeed(json, "seed"));
   TRY_ASSIGN(work.item.thorough, JsonBool(json, "thorough", "message"));
+  TRY_ASSIGN(work.item.explores, JsonBool(json, "explores", "message"));
   TRY_ASSIGN(work.item.full_size, JsonBool(json, "full_size", "message"));
   TRY_ASSIGN(work.item.baselines, JsonBool(json, "baselines", "message"));
   TRY_ASSIGN(const int64_t rounds, WireCount(json, "rounds"));

@@ -26,7 +26,7 @@ Assignment SomeAssignment() {
   work.item.seed = UINT64_MAX;
   work.item.trials = 3;
   work.item.rounds = 100;
-  work.item.thorough = false;
+  work.item.thorough = work.item.explores = false;
   work.item.full_size = true;
   work.item.judged.verdict = {{"schema", "cupel.verdict/1"}};
   work.setting = "multi-3";
@@ -70,6 +70,7 @@ std::vector<std::string> LinesOfCoordinators() {
   Setup setup;
   setup.include_roots = {"/opt/cutlass"};
   setup.flags = {"-DX=1"};
+  setup.engines = "gpu";
   CaseAnswer answer;
   answer.stream = 3;
   answer.sha256 = answer.content_hash = kHash;

@@ -22,8 +22,9 @@ namespace cupel::serve {
 
 /// How workers judge. The same for all workers of a pool, except `device` and `threads`.
 struct Setup {
-  std::string device = "auto";  // as --device; with gpu:all each local worker gets its own GPU
-  std::string model = "h100";   // the GPU model that the emulator describes
+  std::string device = "auto";   // as --device; with gpu:all each local worker gets its own GPU
+  std::string model = "h100";    // the GPU model that the emulator describes
+  std::string engines = "both";  // as --engines
   std::string arch = "sm_90";
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;  // the same paths on every machine

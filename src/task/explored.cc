@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -28,6 +30,10 @@ constexpr double kFewWork = 1 << 13;
 constexpr double kSmallWork = 1 << 24;  // of the product of all sizes, to be small
 constexpr size_t kMostVariants = 3;     // settings that differ in more than sizes
 constexpr int64_t kLargestKeyword = INT32_MAX;
+/// Of settings in which several sizes differ: remainders that count, numbers, and numbers compared.
+constexpr int64_t kDivisors = 32, kLargestJoint = 160;
+constexpr double kJointWork = 1 << 18;
+constexpr int kJointTries = 24;
 constexpr double kManyElements[] = {0x1p31, 0x1p32};
 
 Numbers SizesOf(const Setting& setting) {
@@ -74,6 +80,16 @@ void Vary(Setting& setting, const std::string& key, int64_t number) {
   setting.derived += fmt::format("{}{}={}", setting.derived.empty() ? "" : " ", key, number);
 }
 
+/// The sizes of a setting that differ from those of `listed`: "rows=7 features=33".
+std::string DifferenceOf(const Setting& setting, const Setting& listed) {
+  std::string text;
+  for (const auto& [key, number] : SizesOf(setting)) {
+    if (NumberAt(listed, key) == number) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, number);
+  }
+  return text;
+}
+
 ExploredSize Begin(const Setting& listed, const std::string& key) {
   ExploredSize size{listed, key, 0, false};
   size.setting.kind = SettingKind::kHeldout;
@@ -108,6 +124,41 @@ ExploredSize Few(const Setting& judged, const std::string& key) {
   reduce(&RowsOf, kFewRows);
   reduce(&FeaturesOf, kFewFeatures);
   return size;
+}
+
+/// Which remainders of division by 2 to kDivisors the numbers of a keyword have.
+class Remainders {
+ public:
+  void Add(int64_t number) {
+    for (int64_t divisor = 2; divisor <= kDivisors; ++divisor) {
+      found_.insert({divisor, number % divisor});
+    }
+  }
+  /// How much a number adds. Small divisors count more: more kernels depend on them.
+  double Gain(int64_t number) const {
+    double gain = 0;
+    for (int64_t divisor = 2; divisor <= kDivisors; ++divisor) {
+      const bool is_new = !found_.contains({divisor, number % divisor});
+      gain += is_new ? 1.0 / static_cast<double>(divisor) : 0;
+    }
+    return gain;
+  }
+
+ private:
+  std::set<std::pair<int64_t, int64_t>> found_;
+};
+
+/// The best of some random numbers from 1 to `most`.
+int64_t DrawNumber(const Remainders& remainders, int64_t most, Random& random) {
+  int64_t best = 1;
+  double gain = -1;
+  for (int i = 0; i < kJointTries; ++i) {
+    const int64_t number = 1 + static_cast<int64_t>(random.Below(static_cast<uint64_t>(most)));
+    if (remainders.Gain(number) <= gain) continue;
+    best = number;
+    gain = remainders.Gain(number);
+  }
+  return best;
 }
 
 bool HasSame(const std::vector<ExploredSize>& sizes, const ExploredSize& one) {
@@ -151,6 +202,39 @@ std::vector<ExploredSize> ExploredSizes(const std::vector<Setting>& judged,
         if (!HasSame(sizes, size)) sizes.push_back(std::move(size));
       }
     }
+  }
+  return sizes;
+}
+
+std::vector<ExploredSize> JointSizes(const std::vector<Setting>& judged,
+                                     const std::vector<Setting>& known, size_t count,
+                                     Random random) {
+  std::vector<ExploredSize> sizes;
+  std::map<std::string, Remainders> remainders;
+  for (const Setting& setting : known) {
+    for (const auto& [key, number] : SizesOf(setting)) remainders[key].Add(number);
+  }
+  const std::vector<const Setting*> variants = Variants(judged);
+  if (variants.empty()) return sizes;
+  for (size_t i = 0; i < count; ++i) {
+    const Setting& listed = *variants[random.Below(variants.size())];
+    Numbers keys = SizesOf(listed);
+    if (keys.size() < 2) return sizes;
+    const auto most = static_cast<int64_t>(std::clamp(
+        std::pow(kJointWork, 1.0 / static_cast<double>(keys.size())), 2.0, double{kLargestJoint}));
+    // Sizes that must agree with others stay in every other setting.
+    random.Shuffle(keys);
+    if (i % 2 == 1) keys.resize(1 + random.Below(keys.size() - 1));
+    ExploredSize size = Few(listed, keys.front().first);
+    size.key.clear();
+    size.is_small = true;
+    for (const auto& [key, number] : keys) {
+      SetNumber(size.setting, key, DrawNumber(remainders[key], most, random));
+    }
+    for (const auto& [key, number] : SizesOf(size.setting)) remainders[key].Add(number);
+    size.setting.derived = DifferenceOf(size.setting, listed);
+    size.setting.id = size.setting.derived;
+    if (!size.setting.derived.empty()) sizes.push_back(std::move(size));
   }
   return sizes;
 }

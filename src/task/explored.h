@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "task/task.h"
 
 namespace cupel::task {
@@ -25,6 +27,14 @@ struct ExploredSize {
 /// dtype) are explored each.
 std::vector<ExploredSize> ExploredSizes(const std::vector<Setting>& judged,
                                         const std::vector<Setting>& listed);
+
+/// `count` small settings in which all sizes, or several, differ from those of `judged` at once. In
+/// few calls, each keyword gets numbers whose remainders of division by 2 to 32 the settings
+/// `known` and earlier ones lack. The task's reference may accept few of them, as sizes may have to
+/// agree (heads, groups). Without `key` and `number`. Empty if there is only one size.
+std::vector<ExploredSize> JointSizes(const std::vector<Setting>& judged,
+                                     const std::vector<Setting>& known, size_t count,
+                                     Random random);
 
 /// For each size of `listed`: the smallest number at which the largest tensor has more than 2^31
 /// elements, and 2^32. `elements`: those of the largest tensor at `listed`.

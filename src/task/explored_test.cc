@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/explored.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 namespace cupel::task {
 namespace {
@@ -95,6 +98,45 @@ TEST(ExploredSizes, LargeSizesAreTheFirstBeyondPowersOfTwo) {
   EXPECT_THAT(texts,
               ::testing::ElementsAre("rows=2097153", "rows=4194305", "n=268435457", "n=536870913"));
   EXPECT_THAT(LargeSizes(Of("{}", R"({"rows": 8})"), 0), IsEmpty());
+}
+
+TEST(ExploredSizes, JointSizesHaveManyRemaindersOfEachKeyword) {
+  const std::vector<Setting> judged = {
+      Of(R"({"features": 4096})", R"({"rows": 20000, "features": 4096})")};
+  const auto sizes = JointSizes(judged, judged, 12, Random(7));
+  ASSERT_EQ(sizes.size(), 12u);
+  std::map<std::string, std::set<int64_t>> of_five, of_eight;
+  for (const ExploredSize& size : sizes) {
+    EXPECT_TRUE(size.is_small);
+    EXPECT_EQ(size.setting.init["features"], size.setting.inputs["features"]);
+    for (const char* key : {"rows", "features"}) {
+      const int64_t number = size.setting.inputs[key];
+      if (size.setting.derived.find(std::string(key) + "=") != std::string::npos) {
+        EXPECT_THAT(size.setting.derived, ::testing::HasSubstr(fmt::format("{}={}", key, number)));
+      }
+      of_five[key].insert(number % 5);
+      of_eight[key].insert(number % 8);
+    }
+  }
+  for (const char* key : {"rows", "features"}) {
+    EXPECT_EQ(of_five[key].size(), 5u) << key;
+    EXPECT_GE(of_eight[key].size(), 6u) << key;
+  }
+  EXPECT_NE(Texts(JointSizes(judged, judged, 12, Random(8))), Texts(sizes));
+}
+
+TEST(ExploredSizes, JointSizesNeedSeveralSizes) {
+  const std::vector<Setting> judged = {Of("{}", R"({"rows": 20000})")};
+  EXPECT_THAT(JointSizes(judged, judged, 12, Random(7)), IsEmpty());
+}
+
+TEST(ExploredSizes, SomeJointSizesKeepOthers) {
+  const std::vector<Setting> judged = {Of("{}", R"({"batch": 2, "heads": 6, "groups": 3})")};
+  size_t kept = 0;
+  for (const ExploredSize& size : JointSizes(judged, judged, 60, Random(7))) {
+    kept += size.setting.inputs["heads"] == 6 && size.setting.inputs["groups"] == 3;
+  }
+  EXPECT_GT(kept, 0u);
 }
 
 TEST(ExploredSizes, AtNumberChangesTheNumberAndItsText) {

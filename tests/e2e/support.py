@@ -139,13 +139,17 @@ class CupelTest(unittest.TestCase):
     def streamed(self, candidates, *args):
         """Returns the results of `cupel stream` on the emulator, for (kernel, task or its folder, direction).
         All run in one process with one PyTorch. The seed is fixed: with some random inputs a wrong control
-        answer is close to the correct one by chance, and then cupel cannot judge the setting."""
+        answer is close to the correct one by chance, and then cupel cannot judge the setting. Tests that
+        need more than the single settings and the task's own inputs say so in `args`."""
+        for option, value in (("--settings", "single"), ("--distributions", "none")):
+            if option not in args:
+                args += (option, value)
         results = self.folder / "results.jsonl"
         names = self.write("list.jsonl", "".join(
             json.dumps({"kernel": str(kernel), "task": task, "backward": direction == "backward"}) + "\n"
             for kernel, task, direction in candidates))
-        done = self.cupel("stream", names, "--device", "emu", "--shadow", "--seed", 1, "-o", results, *args,
-                          timeout=1500)
+        done = self.cupel("stream", names, "--device", "emu", "--no-explore", "--no-exact", "--seed", 1,
+                          "-o", results, *args, timeout=1500)
         self.assertIn(done.status, (0, 1), done)
         found = {(r["kernel"], r["task"], r["direction"]): r
                  for r in map(json.loads, results.read_text().splitlines())}

@@ -75,6 +75,17 @@ class Stream(CupelTest):
         self.assertIn("5 candidates", done.out)
         self.assertIn("2 accepted, 1 error, 2 rejected", done.out)
 
+    def test_judges_as_check_does_by_default(self):
+        """At all settings, and at sizes that no setting has."""
+        line = self.line("narrow.cu", kernels.linear("sum + b[col]", "cols % 5 == 2 ? sum : sum + b[col]"))
+        self.assertEqual(self.stream(line).status, 0, "the single setting has 10 columns")
+        names = self.write("list.jsonl", json.dumps(line) + "\n")
+        done = self.cupel("stream", names, "--device", "emu", "--seed", 1, "-o", self.output)
+        self.assertEqual(done.status, 1, done)
+        result = self.results()["narrow.cu"]
+        self.assertEqual([reason["code"] for reason in result["reasons"]], ["wrong_result"])
+        self.assertTrue(result["settings"][-1]["id"].startswith("explored-"), result["settings"])
+
     def test_all_accepted_is_success(self):
         done = self.stream(self.line("good.cu", kernels.LINEAR), args=["--quiet"])
         self.assertEqual(done.status, 0, done)

@@ -14,7 +14,7 @@ from support import CUPEL, SOURCE, CupelTest
 
 KERNEL = SOURCE / "tasks" / "mnist_linear" / "forward.cu"
 TASK = SOURCE / "tasks" / "mnist_linear"
-SETUP = {"type": "setup", "device": "emu", "model": "h100", "arch": "sm_90", "flags": [], "include_roots": [],
+SETUP = {"type": "setup", "device": "emu", "model": "h100", "engines": "both", "arch": "sm_90", "flags": [], "include_roots": [],
          "compile_seconds": 300, "allow_weak_sandbox": bool(os.environ.get("CUPEL_ALLOW_WEAK_SANDBOX")), "python": "",
          "cases": "auto", "threads": 0}
 
@@ -78,7 +78,7 @@ class WorkerTest(CupelTest):
         return {"type": "do", "ticket": 5, "id": "one", "kernel": str(KERNEL), "source": encoded(KERNEL),
                 "task_path": str(TASK), "task_sha256": digest,
                 "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
-                "settings": "single", "trials": 5, "seed": "7", "thorough": True,
+                "settings": "single", "trials": 5, "seed": "7", "thorough": True, "explores": False,
                 "full_size": False, "flags": [],
                 "baselines": True, "rounds": 400, "verdict": None, "setting": "", **changes}
 

@@ -168,8 +168,7 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   TRY_ASSIGN(assay::Question question, QuestionOfOne(verdict, subject.task));
   for (const records::Verdict& other : verdict.other_engines) {
     auto emulator = std::make_shared<assay::EmulatorQuestion>();
-    emulator->task =
-        other.provenance.asked.reduced ? task::Reduced(subject.task) : subject.task;
+    emulator->task = other.provenance.asked.reduced ? task::Reduced(subject.task) : subject.task;
     TRY_ASSIGN(emulator->question, QuestionOfOne(other, emulator->task));
     question.emulator = std::move(emulator);
   }

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "app/candidate.h"
 #include "app/ceilings.h"
@@ -95,9 +96,9 @@ class StreamRun {
     job.question.shadows = options_.shadow;
     job.question.integers = options_.exact;
     job.question.explores = options_.explore && job.question.kinds.empty();
-    // Candidates of a list cannot learn from each other's verdicts, so they are tried at the same
-    // secret sizes, whose cases they share.
-    job.question.run_seed = run_seed_;
+    // Candidates of a list cannot learn from each other's verdicts.
+    job.question.seed_is_secret = !options_.common.seed;
+    job.question.seed = options_.common.seed.value_or(secret_seed_);
     job.question = ForEngines(std::move(job.question), target, options_.common);
     job.build = [this, listed] {
       Compile compile = options_.compile;
@@ -108,9 +109,10 @@ class StreamRun {
     return {};
   }
 
-  /// One lane judges while the other one's kernels are timed or its cases computed. A GPU's lock
-  /// (gpu/gpu_lock.h) keeps measurements alone.
-  static constexpr int kLanesOfAGpu = 2, kTorchThreads = 2;
+  /// Lanes of a GPU judge while another one's cases are computed or its kernels timed. The GPU's
+  /// lock (gpu/gpu_lock.h) keeps measurements alone.
+  static constexpr size_t kLanesOfAGpu = 4;
+  static constexpr int kTorchThreads = 4;
 
   /// On the emulator, one lane for every two cores.
   Status OpenAllLanes() {
@@ -118,11 +120,17 @@ class StreamRun {
     common.engines = "gpu";  // the builders have the emulators
     if (!OnEmulator(common)) {
       common.threads = kTorchThreads;
-      for (int i = 0; i < kLanesOfAGpu; ++i) {
+      TRY_ASSIGN(lanes_, OpenLanes(common, options_.compile, ignored_));
+      const size_t more =
+          std::min(kLanesOfAGpu, std::max<size_t>(Cores() / (kTorchThreads * lanes_.size()), 1)) -
+          1;
+      std::mutex mutex;
+      return ForEachOnLanes(more, more, [&](size_t, size_t) -> Status {
         TRY_ASSIGN(auto lanes, OpenLanes(common, options_.compile, ignored_));
+        const std::lock_guard lock(mutex);
         std::ranges::move(lanes, std::back_inserter(lanes_));
-      }
-      return {};
+        return {};
+      });
     }
     common.threads = common.torch_threads = 2;
     for (size_t i = 0; i < std::min(jobs_.size(), std::max<size_t>(Cores() / 2, 1)); ++i) {
@@ -132,11 +140,11 @@ class StreamRun {
     return {};
   }
 
-  /// Beside GPUs, each core but those that feed the GPUs has an emulator.
+  /// Beside GPUs, each core but those that feed the lanes has an emulator.
   Status PrepareBuilders() {
     builders_.threads = Cores();
     if (!EmulatesBesideGpu(options_.common)) return {};
-    const size_t taken = lanes_.size() * kTorchThreads;
+    const size_t taken = 2 * lanes_.size();
     builders_.threads = Cores() > taken ? Cores() - taken : 1;
     Common common = options_.common;
     common.device = "emu";
@@ -249,7 +257,7 @@ class StreamRun {
   std::vector<assay::Job> jobs_;
   std::vector<std::unique_ptr<Session>> lanes_, emulators_;
   assay::Builders builders_;
-  const uint64_t run_seed_ = EntropySeed();
+  const uint64_t secret_seed_ = EntropySeed();
   std::vector<assay::BenchOptions> bench_;
   std::vector<assay::Lane> assay_lanes_;
   std::unique_ptr<std::FILE, Close> output_;

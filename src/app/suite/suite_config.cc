@@ -26,7 +26,8 @@ Json SuiteConfig(const SuiteRunOptions& options) {
           {"model", options.common.model},    {"arch", options.compile.arch},
           {"flags", options.compile.flags},   {"include_roots", std::move(include_roots)},
           {"baselines", options.baselines},   {"full_size", options.full_size},
-          {"rounds", options.rounds},         {"compile_seconds", options.compile.seconds}};
+          {"rounds", options.rounds},         {"compile_seconds", options.compile.seconds},
+          {"explore", options.explore},       {"engines", options.common.engines}};
 }
 
 Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
@@ -55,6 +56,9 @@ Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
     }
     options.rounds = static_cast<int>(rounds);
   }
+  // Runs of earlier versions neither explored nor used two engines.
+  options.explore = JsonBool(config, "explore", kWhat).value_or(false);
+  options.common.engines = JsonString(config, "engines", kWhat).value_or("gpu");
   if (config.contains("compile_seconds")) {
     TRY_ASSIGN(const int64_t seconds, JsonInt(config, "compile_seconds", kWhat));
     options.compile.seconds = static_cast<int>(std::clamp<int64_t>(seconds, 1, 7200));

@@ -156,6 +156,7 @@ class SuiteRun {
     options.workers = options_.jobs;
     options.setup.device = options_.common.device;
     options.setup.model = options_.common.model;
+    options.setup.engines = options_.common.engines;
     options.setup.arch = options_.compile.arch;
     options.setup.flags = options_.compile.flags;
     options.setup.compile_seconds = options_.compile.seconds;
@@ -182,6 +183,7 @@ class SuiteRun {
     // One seed for all kernels of a problem, so that they share the same inputs.
     item.seed = Random(info_.seed).Fork(GroupOf(from))();
     item.full_size = options_.full_size;
+    item.explores = options_.explore;
     item.baselines = options_.baselines;
     item.rounds = options_.rounds;
     return item;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/ceilings.h"
+#include "app/check/without_fast_math.h"
 #include "app/measure/bench.h"
 #include "app/session.h"
 #include "assay/bench.h"
@@ -51,6 +52,7 @@ class SessionJudge final : public serve::Judge, private Events {
   int64_t ticket_ = 0;
   serve::Ready ready_;
   Common common_;
+  Compile compile_;
   std::unique_ptr<Session> session_;
   serve::RemoteOracle* remote_ = nullptr;  // null if this worker makes the cases
   assay::BenchOptions bench_;
@@ -66,10 +68,11 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerOptions& op
   Common& common = judge->common_;
   common.device = setup.device;
   common.model = setup.model;
+  common.engines = setup.engines;
   common.threads = setup.threads;
   common.python = options.common.python.empty() ? setup.python : options.common.python;
   common.stop = wire.stop();
-  Compile compile;
+  Compile& compile = judge->compile_;
   compile.arch = setup.arch;
   compile.flags = setup.flags;
   compile.seconds = setup.compile_seconds;
@@ -131,7 +134,7 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   assay::Question question = QuestionOf(task, target, common);
   if (item.thorough) {
     MakeThorough(question);
-    question.explores = false;  // a suite compares kernels at its tasks' sizes
+    question.explores = question.explores && item.explores;
   }
   question = ForEngines(std::move(question), target, common);
   serve::Done done;
@@ -139,6 +142,10 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     auto judged = session_->assay().Judge(candidate, question);
     ReportWarnings();
     if (!judged) return tl::unexpected<Error>(judged.error());
+    Compile compile = compile_;
+    compile.flags.insert(compile.flags.begin(), item.flags.begin(), item.flags.end());
+    TRY(TryWithoutFastMath(files.kernel, common, compile, question, *session_, *this,
+                           judged->verdict));
     done.verdict = records::ToJson(judged->verdict);
     return done;
   }

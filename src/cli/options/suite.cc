@@ -38,6 +38,8 @@ void AddSuiteRun(CLI::App& suite, Subcommands& subcommands) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   AddFullSize(sub, run.full_size);
+  sub->add_flag("!--no-explore", run.explore,
+                "With all settings, do not look at sizes that no setting has");
   sub->add_flag("!--no-baselines", run.baselines, "Do not time PyTorch for comparison");
   AddRounds(sub, run.rounds);
   sub->add_option(
