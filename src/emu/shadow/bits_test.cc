@@ -335,6 +335,28 @@ TEST(ShadowBitsTest, RoundingDependentSignIsInDoubt) {
   EXPECT_GT(doubts, 0);
 }
 
+TEST(ShadowBitsTest, ComparingBitsFarFromTheBoundIsNotInDoubt) {
+  const std::string bits = kThird + "mov.b32 %r2, %f2; ";
+  for (const char* choose : {
+           // Tests for NaN, by the magnitude and with the sign, and for a large number.
+           "and.b32 %r3, %r2, 0x7fffffff; setp.gt.u32 %p1, %r3, 0x7f800000; "
+           "selp.b32 %r3, 0x7fffffff, %r2, %p1; mov.b32 %f3, %r3;",
+           "setp.gt.s32 %p1, %r2, 0x7f800000; selp.f32 %f3, %f1, %f2, %p1;",
+           "setp.lt.u32 %p1, %r2, 0xff800001; selp.f32 %f3, %f2, %f1, %p1;",
+           "mov.b32 %r3, 0x7f000000; setp.le.s32 %p1, %r2, %r3; selp.f32 %f3, %f2, %f1, %p1;",
+       }) {
+    ExpectExact(bits + choose + kOutSingle, Third);
+  }
+}
+
+TEST(ShadowBitsTest, ComparingBitsOfAlmostEqualFloatsIsInDoubt) {
+  ExpectFlags(kThird +
+                  "mov.b32 %r2, %f2; add.rn.f32 %f3, %f2, 0f00000000; mov.b32 %r3, %f3; "
+                  "add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r2, %r3; selp.f32 %f3, %f2, %f1, %p1;" +
+                  kOutSingle,
+              kDecision);
+}
+
 TEST(ShadowBitsTest, BytesOfAFloatStayFlagged) {
   // Byte by byte through memory: the number is not followed, and not treated as exact.
   ExpectFlags(kThird + R"(

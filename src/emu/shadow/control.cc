@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
@@ -43,28 +44,70 @@ uint32_t DoubtfulFloats(const WarpShadow& ws, const Warp& warp, const Op* op, co
   return lanes;
 }
 
-/// The same for bits that are compared as integers. Floats among them must be exact. For a test of
-/// equality it suffices that they are equal exactly when their bits are.
+/// The type of a float whose bits a register holds: a 16-bit one if nothing is above it.
+DType FloatIn(bool wide, uint64_t bits, const Cell* cells) {
+  if (wide) return DType::kF64;
+  const ShadowKind kind = KindOf(cells[0].state);
+  const bool is_alone = bits <= 0xffff && KindOf(cells[1].state) == ShadowKind::kNone;
+  if (is_alone && kind == ShadowKind::kHalf) return DType::kF16;
+  if (is_alone && kind == ShadowKind::kBrain) return DType::kBF16;
+  return DType::kF32;
+}
+
+/// Differences between numbers of this type below this share of them may come from rounding.
+double NearOf(DType dtype) {
+  return dtype == DType::kF16 ? 0x1p-10 : dtype == DType::kBF16 ? 0x1p-7 : kNear;
+}
+
+/// The order of the magnitudes of floats is that of their bits, with NaN above infinity.
+double Magnitude(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::infinity() : std::fabs(value);
+}
+
+/// Whether two floats may compare differently in exact arithmetic if their bits are compared, with
+/// or without sign: a test for NaN, a maximum by integers. Between floats of one sign, that is a
+/// comparison of magnitudes; else the signs decide.
+bool BitOrderInDoubt(const double (&exact)[2], const double (&value)[2], DType dtype) {
+  for (int s = 0; s < 2; ++s) {
+    if (std::signbit(exact[s]) != std::signbit(value[s])) return true;
+  }
+  if (std::signbit(value[0]) != std::signbit(value[1])) return false;
+  const double a = Magnitude(exact[0]), b = Magnitude(exact[1]);
+  const double larger = std::fmax(a, b);
+  const bool near = a != b && std::isfinite(larger) && std::fabs(a - b) <= NearOf(dtype) * larger;
+  return near || Order(a, b) != Order(Magnitude(value[0]), Magnitude(value[1]));
+}
+
+/// The same for bits that are compared as integers. For a test of equality it suffices that floats
+/// among them are equal exactly when their bits are.
 uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   const bool wide = side.src[0] == SlotKind::kDouble;
   const uint32_t live = ws.headers[op->src[0] / 128].live | ws.headers[op->src[1] / 128].live;
   uint32_t lanes = 0;
   for (uint32_t rest = live & warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    double exact[2];
+    Cell cells[2][4];
+    uint64_t bits[2];
+    DType dtype = wide ? DType::kF64 : DType::kF32;
+    for (int s = 0; s < 2; ++s) {
+      ReadCells(ws, warp, op->src[s], wide, i, cells[s]);
+      bits[s] = SlotBits(warp, op->src[s], wide, i);
+      if (dtype == DType::kF32) dtype = FloatIn(wide, bits[s], cells[s]);
+    }
+    if ((bits[0] | bits[1]) > 0xffff && !wide) dtype = DType::kF32;
+    double exact[2], value[2];
     bool all_exact = true, doubt = false;
     for (int s = 0; s < 2; ++s) {
-      Cell cells[4];
-      ReadCells(ws, warp, op->src[s], wide, i, cells);
-      const DType dtype = wide ? DType::kF64 : DType::kF32;
-      const uint64_t bits = SlotBits(warp, op->src[s], wide, i);
-      const Shadow shadow = DecodeShadow(dtype, bits, cells, wide ? 4 : 2, 0);
+      const Shadow shadow = DecodeShadow(dtype, bits[s], cells[s], wide ? 4 : 2, 0);
       exact[s] = shadow.exact;
+      value[s] = ValueOfBits(dtype, bits[s]);
       doubt |= shadow.flags != 0;
-      all_exact &= shadow.exact == ValueOfBits(dtype, bits);
+      all_exact &= shadow.exact == value[s];
     }
-    const bool equal = SlotBits(warp, op->src[0], wide, i) == SlotBits(warp, op->src[1], wide, i);
-    if (!all_exact) doubt |= side.detail != '=' || equal != (exact[0] == exact[1]);
+    if (!all_exact) {
+      doubt |= side.detail == '=' ? (bits[0] == bits[1]) != (exact[0] == exact[1])
+                                  : BitOrderInDoubt(exact, value, dtype);
+    }
     lanes |= uint32_t{doubt} << i;
   }
   return lanes;
