@@ -89,6 +89,11 @@ void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted) {
   }
 }
 
+std::optional<size_t> FitToCase(plan::Plan& plan, const task::Case& wanted) {
+  ReturnChangedArguments(plan, wanted);
+  return DropDimensionOfNumbers(plan, wanted);
+}
+
 std::optional<size_t> DropDimensionOfNumbers(plan::Plan& plan, const task::Case& wanted) {
   std::optional<size_t> first;
   const size_t count = std::min(wanted.ReturnedOutputs(), plan.outputs.size());

@@ -25,6 +25,9 @@ void ReturnChangedArguments(plan::Plan& plan, const task::Case& wanted);
 /// Returns the first such result's position. Their users see the difference: it is a limit.
 std::optional<size_t> DropDimensionOfNumbers(plan::Plan& plan, const task::Case& wanted);
 
+/// Both. Returns what DropDimensionOfNumbers does.
+std::optional<size_t> FitToCase(plan::Plan& plan, const task::Case& wanted);
+
 /// What is wrong with a plan's results: their number, types and shapes, or a plan that computes
 /// nothing. This check also bounds the size of the outputs that an engine must return.
 std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,

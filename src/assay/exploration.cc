@@ -5,13 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "assay/address_runs.h"
 #include "assay/explored_shapes.h"
 #include "assay/judging_state.h"
 #include "assay/own_part.h"
@@ -19,7 +18,7 @@
 #include "assay/trial.h"
 #include "assay/work_kind.h"
 #include "base/random.h"
-#include "os/memory.h"
+#include "base/text.h"
 #include "task/explored.h"
 
 namespace cupel::assay {
@@ -45,10 +44,6 @@ constexpr std::chrono::seconds kRecordingDeadline{120};    // hostile host code 
 constexpr size_t kMostLimits = 6;
 constexpr size_t kMostAddressRuns = 8;
 constexpr size_t kSizesOfPrograms = 12;
-constexpr uint64_t kAddressBlocks = 24;
-constexpr uint64_t kAddressInstructions = 3'000'000;       // warp instructions of a launch
-constexpr uint64_t kMostTouchedBytes = uint64_t{2} << 30;  // by the stores of such a run
-constexpr std::chrono::seconds kAddressDeadline{60};       // the instructions are the limit
 
 /// A size, and what the candidate requests there.
 struct Seen {
@@ -107,34 +102,6 @@ bool IsLaunch(const record::Refusal& refusal) { return refusal.code == "illegal_
 /// The described device would have too little memory for the results.
 bool IsOutOfMemory(const record::Refusal& refusal) {
   return refusal.message.starts_with("CUDA out of memory");
-}
-
-/// Findings that depend on addresses alone.
-bool IsAboutAddresses(const records::Finding& finding) {
-  return finding.severity == records::Severity::kError &&
-         (finding.code == "out_of_bounds" || finding.code == "foreign_buffer" ||
-          finding.code == "misaligned" || finding.code == "wrapped_index");
-}
-
-/// A sentence that follows a colon.
-std::string AfterColon(std::string text) {
-  if (text.ends_with('.')) text.pop_back();
-  const auto is_lower = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; };
-  if (text.starts_with("A ") || (text.size() > 1 && is_lower(text[1]))) {
-    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-  }
-  return text;
-}
-
-std::string TextOf(const records::Finding& finding) {
-  std::string text = AfterColon(finding.message);
-  // The message about a wrapped index names the line of the arithmetic.
-  if (finding.line > 0 && finding.code != "wrapped_index") {
-    const std::string file = std::filesystem::path(finding.file).filename().string();
-    text += file.empty() ? fmt::format(" (line {})", finding.line)
-                         : fmt::format(" ({}:{})", file, finding.line);
-  }
-  return text;
 }
 
 /// True for errors that only say that the task's code does not work, or is slow, without data.
@@ -686,19 +653,24 @@ class Explorer {
   /// Checks the addresses of some blocks at the task's own sizes and at large ones.
   Status CheckAddresses() {
     if (parts_.engine->Name() != "emu") return {};
+    AddressRuns addresses(*state_, parts_, random_.Fork("addresses"));
+    std::vector<RecordedCall> judged;
+    for (const Seen& seen : covered_) {
+      if (seen.plan) judged.push_back(CallOf(seen));
+    }
     size_t runs = 0;
     std::set<std::string> kinds;
     for (const Seen& own : own_seen_) {
       if (runs == kMostAddressRuns) return {};
       if (!own.plan || IsCovered(own) || !kinds.insert(own.kind).second) continue;
       ++runs;
-      TRY_ASSIGN(const auto finding, WrongAddress(own));
-      if (!finding) continue;
+      TRY_ASSIGN(const auto fault, addresses.FaultAt(CallOf(own), judged));
+      if (!fault) continue;
       AddReason(verdict_, records::Decision::kRejected,
-                {finding->code,
+                {fault->code,
                  fmt::format("at the task's own size {} ({}), of which some blocks were run: {}",
-                             own.size.setting.id, own.size.setting.Describe(), TextOf(*finding)),
-                 finding->where});
+                             own.size.setting.id, own.size.setting.Describe(), fault->text),
+                 fault->where});
       return {};
     }
     std::set<std::pair<std::string, int>> known;  // codes and lines: the smallest size is enough
@@ -706,14 +678,16 @@ class Explorer {
       if (runs == kMostAddressRuns) return {};
       if (!seen.plan || LargestOf(seen.args) <= INT32_MAX) continue;
       ++runs;
-      TRY_ASSIGN(const auto finding, WrongAddress(seen));
-      if (!finding || !known.emplace(finding->code, finding->line).second) continue;
-      AddLimit(finding->code,
+      TRY_ASSIGN(const auto fault, addresses.FaultAt(CallOf(seen), judged));
+      if (!fault || !known.emplace(fault->code, fault->line).second) continue;
+      AddLimit(fault->code,
                fmt::format("wrong at {} (a tensor has {} elements): {}", seen.size.setting.derived,
-                           LargestOf(seen.args), TextOf(*finding)));
+                           LargestOf(seen.args), fault->text));
     }
     return {};
   }
+
+  static RecordedCall CallOf(const Seen& seen) { return {&*seen.plan, &seen.images, &seen.args}; }
 
   /// Whether a setting with these arguments was judged.
   bool IsCovered(const Seen& own) const {
@@ -721,52 +695,6 @@ class Explorer {
       return seen.size.setting.init == own.size.setting.init &&
              seen.size.setting.inputs == own.size.setting.inputs;
     });
-  }
-
-  /// What a run of addresses shows.
-  struct Addresses {
-    bool ended = false;  // all chosen blocks ran to their end, or to a finding
-    std::optional<records::Finding> finding;
-  };
-
-  Result<Addresses> RunAddresses(const Seen& seen) {
-    Addresses addresses;
-    if (const Status used = state_->loaded().Use(seen.images); !used) {
-      if (IsUnsupportedCode(used.error())) return addresses;
-      return tl::unexpected(used.error());
-    }
-    engine::RunOptions options;
-    options.seed = random_();
-    options.counters = false;
-    options.addresses_only = true;
-    options.max_blocks = kAddressBlocks;
-    options.max_warp_instructions = options.max_block_warp_instructions = kAddressInstructions;
-    const uint64_t before = os::ResidentBytes();
-    options.cancelled = [until = EndAfter(kAddressDeadline, parts_.stop), before] {
-      return until() || os::ResidentBytes() > before + kMostTouchedBytes;
-    };
-    auto run = state_->loaded().program().Execute(*seen.plan, task::StoragesOf(seen.args), options);
-    if (!run) {
-      if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
-      return addresses;  // too slow, or too large
-    }
-    addresses.ended = run->completed;
-    const auto finding = std::ranges::find_if(run->findings, IsAboutAddresses);
-    if (finding != run->findings.end()) addresses.finding = *finding;
-    return addresses;
-  }
-
-  /// A wrong address at this size. Contents are zeros, which may lead to wrong addresses at any
-  /// size: such findings are left out, and so is everything about such candidates.
-  Result<std::optional<records::Finding>> WrongAddress(const Seen& seen) {
-    TRY_ASSIGN(const Addresses found, RunAddresses(seen));
-    if (!found.finding) return found.finding;
-    for (const Seen& small : covered_) {
-      if (!small.plan) continue;
-      TRY_ASSIGN(const Addresses control, RunAddresses(small));
-      if (!control.ended || control.finding) return std::optional<records::Finding>();
-    }
-    return found.finding;
   }
 
   const Candidate& candidate_;

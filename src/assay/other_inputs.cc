@@ -199,8 +199,7 @@ Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const 
     auto& recording = std::get<record::Recording>(outcome);
     TRY(context_.loaded->Use(recording.images));
     plan_ = std::move(recording.plan);
-    ReturnChangedArguments(*plan_, wanted);
-    DropDimensionOfNumbers(*plan_, wanted);
+    FitToCase(*plan_, wanted);
     context_.NoteWork(*plan_);
     reads_values_ = recording.reads_values;
     key_ = RecordingKey(wanted.args, reads_values_);

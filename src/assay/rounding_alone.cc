@@ -53,7 +53,7 @@ Result<bool> IsRoundingAlone(const SettingContext& context, const records::Setti
   auto* recording = std::get_if<record::Recording>(&recorded);
   if (recording == nullptr) return false;
   TRY(context.loaded->Use(recording->images));
-  ReturnChangedArguments(recording->plan, *wanted);
+  FitToCase(recording->plan, *wanted);
   if (ContractProblem(recording->plan, *wanted)) return false;
   records::SettingReport quiet;
   TRY_ASSIGN(const auto run, Equivalence(context, quiet).RunWithShadows(recording->plan, *wanted));

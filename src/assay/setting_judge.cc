@@ -379,12 +379,8 @@ class SettingRun {
       result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
-    ReturnChangedArguments(*plan_, wanted);
-    NoteDimensions(DropDimensionOfNumbers(*plan_, wanted), wanted);
-    if (first_) {
-      ReturnChangedArguments(*first_, wanted);
-      DropDimensionOfNumbers(*first_, wanted);
-    }
+    NoteDimensions(FitToCase(*plan_, wanted), wanted);
+    if (first_) FitToCase(*first_, wanted);
     reads_values_ = recording.reads_values;
     key_ = RecordingKey(wanted.args, reads_values_);
     context_.NoteWork(*plan_);

@@ -41,4 +41,15 @@ inline std::vector<std::string_view> SplitLines(std::string_view text) {
   return lines;
 }
 
+/// A sentence in the form in which it follows a colon: "A grid is too large." as "a grid is too
+/// large".
+inline std::string AfterColon(std::string text) {
+  if (text.ends_with('.')) text.pop_back();
+  const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  if (text.starts_with("A ") || (text.size() > 1 && is_lower(text[1]))) {
+    if (text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
+  }
+  return text;
+}
+
 }  // namespace cupel

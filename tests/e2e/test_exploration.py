@@ -143,6 +143,20 @@ class Exploration(CupelTest):
                 else:
                     self.assertTrue(any(text.startswith("wrong at ") for text in self.limits(done)), done)
 
+    def test_a_limited_grid_needs_a_loop(self):
+        """4000 blocks fill all sizes that are judged, but not the task's own."""
+        grid = "std::min(rows, 4000)"
+        inputs, caps = {"rows": 60000, "columns": 4096}, {"rows": 5, "columns": 512}
+        done = self.explored(rows(grid=grid), inputs=inputs, caps=caps)
+        self.assertEqual(done.codes, {"unwritten_output"}, done)
+        source = rows(grid=grid).replace("int64_t columns) {", "int64_t columns, int rows) {").replace(
+            "const int64_t base =", "for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {\n  const int64_t base =").replace(
+            "static_cast<int64_t>(blockIdx.x) * columns", "row * columns").replace(
+            "    y[base + i] = v > 0 ? 2 * v : 0;\n  }", "    y[base + i] = v > 0 ? 2 * v : 0;\n  }\n  }").replace(
+            "y.data_ptr<float>(), columns)", "y.data_ptr<float>(), columns, rows)")
+        done = self.explored(source, inputs=inputs, caps=caps)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+
     def test_host_code_may_refuse_sizes(self):
         done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))
         self.assertEqual(done.json["verdict"], "accepted", done)
