@@ -18,6 +18,7 @@ struct Common {
   std::string device = "auto";   // auto, emu, gpu[:N], gpu:all
   std::string model = "h100";    // GPU that the emulator models
   std::string engines = "both";  // on a GPU, who judges: emu, gpu, both
+  std::string emulator_model;    // that judges beside a GPU; empty: the GPU's
   std::optional<uint64_t> seed;
   std::string python;     // the Python that has PyTorch
   int threads = 0;        // of the emulator or, on a GPU, of PyTorch; 0: one for each core
@@ -82,6 +83,7 @@ struct CheckOptions {
   bool exact = true;                  // also run on small integers, compared bit for bit
   int schedules = -1;                 // number of other orders; -1: some, if the order may matter
   bool explore = true;                // with all settings, also at other sizes
+  bool strict_layouts = false;        // other layouts of tensors must work, too
   std::string distributions = "all";  // inputs in addition to the task's own: all, none, or names
 };
 

@@ -222,7 +222,8 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
 Status Session::AddEmulator(const Compile& compile, bool has_own_oracle) {
   Common common = common_;
   common.device = "emu";
-  common.model = engine_->Device().name;
+  common.model = common_.emulator_model.empty() ? engine_->Device().name : common_.emulator_model;
+  common.torch_threads = common_.threads;
   emulator_events_ = std::make_unique<EmulatorEvents>(*parts_.events);
   if (has_own_oracle) {
     TRY_ASSIGN(emulator_, Create(common, compile, *emulator_events_));

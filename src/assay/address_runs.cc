@@ -24,6 +24,8 @@ constexpr std::chrono::seconds kAddressDeadline{60};       // the instructions a
 /// Of the bytes of the results, a kernel that fills them stores at least this share, as far as a
 /// sample of its blocks shows.
 constexpr double kSampleShare = 0.5;
+/// The blocks do the same work: none is idle, and none does what others have prepared.
+constexpr double kMostImbalance = 1.25;
 /// The same where it is right: the blocks of a corner may store less than others.
 constexpr double kUsualShare = 0.8;
 
@@ -45,17 +47,14 @@ std::string TextOf(const records::Finding& finding) {
   return text;
 }
 
-/// Whether what blocks store follows from sizes alone, and similarly for all blocks. In clusters
-/// one block may store for all, and integers may say how much there is to store.
-bool FillsByLaunchesAlone(const RecordedCall& call) {
-  const auto is_plain = [](const plan::Node& node) {
-    const auto* launch = std::get_if<plan::Launch>(&node.work);
-    return launch != nullptr && launch->cluster.Count() <= 1;
-  };
+/// Whether what blocks store follows from sizes alone. In clusters one block may store for all,
+/// integers may say how much there is to store, and so may an earlier launch.
+bool IsFilledByOneLaunch(const RecordedCall& call) {
   const auto has_clusters = [](const auto& image) {
     return image->ptx.find("cluster") != std::string::npos;
   };
-  return std::ranges::all_of(call.plan->nodes, is_plain) &&
+  return call.plan->nodes.size() == 1 &&
+         std::holds_alternative<plan::Launch>(call.plan->nodes[0].work) &&
          std::ranges::none_of(*call.images, has_clusters) &&
          std::ranges::all_of(task::TensorLeaves(*call.args),
                              [](const task::Tensor* tensor) { return IsFloating(tensor->dtype); });
@@ -89,6 +88,7 @@ Result<AddressRuns::Seen> AddressRuns::Run(const RecordedCall& call) {
   seen.all = run->all_blocks;
   for (const records::LaunchCounters& launch : run->counters.launches) {
     seen.stored += static_cast<double>(launch.global_store_bytes);
+    seen.is_even &= launch.imbalance < kMostImbalance && launch.global_atomics == 0;
   }
   const auto finding = std::ranges::find_if(run->findings, IsAboutAddresses);
   if (finding != run->findings.end()) seen.finding = *finding;
@@ -105,8 +105,8 @@ Result<std::optional<AddressRuns::Fault>> AddressRuns::FaultAt(
   TRY_ASSIGN(const Seen seen, Run(call));
   const bool is_wrong = seen.finding.has_value();
   const double least = seen.run == seen.all ? 1 : kSampleShare;
-  const bool lacks =
-      seen.ended && !is_wrong && FillsByLaunchesAlone(call) && share(call, seen) < least;
+  const bool lacks = seen.ended && seen.is_even && !is_wrong && !judged.empty() &&
+                     IsFilledByOneLaunch(call) && share(call, seen) < least;
   if (!is_wrong && !lacks) return Outcome();
   for (const RecordedCall& small : judged) {
     TRY_ASSIGN(const Seen control, Run(small));

@@ -411,7 +411,7 @@ Result<Judged> Assay::JudgeAfter(const Candidate& candidate, const Question& que
 
 Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
   const bool is_built = !std::holds_alternative<build::BuildFailure>(candidate.built);
-  if (question.emulator == nullptr || !is_built) {
+  if (question.emulator == nullptr || parts_.emulator == nullptr || !is_built) {
     return JudgeOnEngine(parts_, candidate, question);
   }
   const auto start = std::chrono::steady_clock::now();

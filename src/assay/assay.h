@@ -51,6 +51,7 @@ struct Question {
   int schedules = -1;                  // other orders to try with shadows; -1: as needed
   /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
+  bool strict_layouts = false;  // strided and shifted tensors are inside the task's domain
   /// Only a few of these at each setting, and few trials at large sizes: another engine tries all.
   bool few_inputs = false;
   bool explores = false;  // also at sizes that no setting has (exploration.h)

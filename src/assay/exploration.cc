@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "assay/address_runs.h"
+#include "assay/contract.h"
 #include "assay/explored_shapes.h"
 #include "assay/judging_state.h"
 #include "assay/own_part.h"
@@ -41,7 +42,7 @@ constexpr uint64_t kMostPlanBytes = uint64_t{256} << 20;   // of all recorded pl
 constexpr uint64_t kMostBufferBytes = uint64_t{64} << 20;  // of a call that is judged
 constexpr size_t kMostNodes = 256;                         // of the plan of such a call
 constexpr std::chrono::seconds kRecordingDeadline{120};    // hostile host code may be slow
-constexpr size_t kMostLimits = 6;
+constexpr size_t kMostLimits = 6, kMostOptions = 8;
 constexpr size_t kMostAddressRuns = 8;
 constexpr size_t kSizesOfPrograms = 12;
 
@@ -164,6 +165,7 @@ class Explorer {
     TRY_ASSIGN(state_, JudgingState::Open(candidate_, question_, parts_, explored_.seed));
     TRY_ASSIGN(const bool right, JudgeMembers());
     if (!right) return {};
+    TRY(JudgeOptions());
     TRY(LimitLaunches());
     return CheckAddresses();
   }
@@ -426,8 +428,13 @@ class Explorer {
             .transform([](bool) {}));
     size_t added = 0;
     for (Seen& seen : joint_) {
-      if (added == most) break;
+      if (added == most || refusals_ > kMostRefusals) break;
       TRY(RecordOne(seen));
+      if (IsLaunch(seen.refusal)) {
+        AddLimit(seen.refusal.code,
+                 fmt::format("cannot be launched at {}: {}", seen.size.setting.derived,
+                             AfterColon(seen.refusal.message)));
+      }
       if (!IsJudgeable(seen)) continue;
       if (seen.plan) seen.kind = kinds_.Of(*seen.plan);
       chosen.push_back(&seen);
@@ -484,6 +491,44 @@ class Explorer {
     }
     result().unjudged = static_cast<int>(unjudged.size());
     return true;
+  }
+
+  /// Tries other values of numbers that are no sizes: a kernel that only handles its task's is not
+  /// wrong, but its users should know.
+  Status JudgeOptions() {
+    std::vector<task::Setting> judged;
+    for (const task::Setting* setting : explored_.settings) judged.push_back(*setting);
+    TRY(AddShapes(task::OtherOptions(WithDefaults(std::move(judged))), &Explorer::options_)
+            .transform([](bool) {}));
+    Quick recorder(state_->recorder());
+    const Seen* base = nullptr;
+    size_t tried = 0;
+    for (Seen& seen : options_) {
+      if (seen.size.number == 0) {
+        base = &seen;
+        continue;
+      }
+      const bool is_passed = base != nullptr && base->size.key == seen.size.key &&
+                             RecordingKey(base->args, true) != RecordingKey(seen.args, true);
+      if (!is_passed || tried == kMostOptions) continue;
+      TRY(RecordOne(seen));
+      if (!seen.plan || !IsJudgeable(seen)) continue;
+      ++tried;
+      SettingContext context = state_->At(seen.size.setting);
+      context.recorder = &recorder;
+      context.tries_controls = false;
+      TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
+      records::SettingReport& report = judgement.report;
+      if (report.status != records::SettingStatus::kFailed || IsTooSlow(report, seen)) continue;
+      const std::string at = std::exchange(report.derived, "");
+      records::Verdict alone;
+      alone.settings.push_back(std::move(report));
+      alone = judge::Decide(std::move(alone));
+      if (alone.decision != records::Decision::kRejected) continue;
+      AddLimit(alone.reasons.front().code,
+               fmt::format("is wrong at {}: {}", at, AfterColon(alone.reasons.front().message)));
+    }
+    return {};
   }
 
   /// Whether the kernel only exceeded the budget of instructions, at a size at which a correct one
@@ -704,7 +749,7 @@ class Explorer {
   Random random_;
   records::Verdict& verdict_;
   std::unique_ptr<JudgingState> state_;
-  std::vector<Seen> covered_, own_seen_, seen_, joint_;
+  std::vector<Seen> covered_, own_seen_, seen_, joint_, options_;
   Json default_init_ = Json::object(), default_inputs_ = Json::object();  // of CallShape
   WorkKinds kinds_;
   std::set<std::string> known_;  // kinds of work at judged settings

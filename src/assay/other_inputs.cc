@@ -107,9 +107,8 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
   few_ = true;
   // Judged kinds first, starting with one that randomises every parameter. The seed chooses the
   // others.
-  const task::Domain& domain = context_.question->task->domain;
-  const auto judged = std::stable_partition(asked.begin(), asked.end(),
-                                            [&](Distribution d) { return domain.Judges(d); });
+  const auto judged =
+      std::stable_partition(asked.begin(), asked.end(), [&](Distribution d) { return Judges(d); });
   Random random = Random(context_.seed).Fork(fmt::format("{}/inputs", context_.setting->id));
   for (auto left = judged - asked.begin(); left > 2; --left) {
     const auto other =
@@ -117,6 +116,13 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
     std::swap(asked[static_cast<size_t>(left - 1)], asked[static_cast<size_t>(other)]);
   }
   return asked;
+}
+
+bool OtherInputTrials::Judges(Distribution distribution) const {
+  const bool is_layout =
+      distribution == Distribution::kStrided || distribution == Distribution::kShifted;
+  return context_.question->task->domain.Judges(distribution) ||
+         (is_layout && context_.question->strict_layouts);
 }
 
 /// Uses sizes that the task does not require: a kernel that does not handle them is not penalised.
@@ -160,7 +166,7 @@ Result<bool> OtherInputTrials::TryOne(Distribution distribution, oracle::Oracle:
     return true;
   }
   const auto& wanted = std::get<task::Case>(*outcome);
-  const bool judged = context_.question->task->domain.Judges(distribution);
+  const bool judged = Judges(distribution);
   TRY_ASSIGN(Attempt attempt, Try(wanted, distribution, judged));
   // A program makes its parameters itself, and the user of a launch description its tensors.
   if (!judged && attempt.refusal && attempt.refusal->code == "wrong_arguments") {

@@ -43,6 +43,8 @@ class OtherInputTrials {
   /// small, all at a smaller twin, or only a few.
   Result<std::vector<task::Distribution>> Choose(std::vector<task::Distribution> asked,
                                                  const task::Case& last);
+  /// Whether a failure rejects the candidate; otherwise it is a limit.
+  bool Judges(task::Distribution distribution) const;
   Result<bool> MoveToTwin();
   Result<bool> TryOne(task::Distribution distribution, oracle::Oracle::Stream& cases);
   Result<Attempt> Try(const task::Case& wanted, task::Distribution distribution, bool judged);

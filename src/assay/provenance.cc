@@ -54,6 +54,7 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.integers = question.integers;
   asked.schedules = question.schedules;
   asked.explores = question.explores;
+  asked.strict_layouts = question.strict_layouts;
   asked.few_inputs = question.few_inputs;
   asked.reduced = question.task->reduced;
   for (const task::Distribution distribution : question.distributions) {
@@ -194,7 +195,8 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
     list.emplace_back("sizes that no setting has (not requested)");
   } else if (!explored.note.empty()) {
     list.push_back(fmt::format("sizes that no setting has ({})", explored.note));
-  } else if (explored.unjudged > 0) {
+  }
+  if (explored.unjudged > 0) {
     list.push_back(
         fmt::format("{} of {} kinds of work, which the host code requests at other sizes",
                     explored.unjudged, explored.kinds));

@@ -1,6 +1,6 @@
 // A pipelined stream of candidates. Threads on all cores compile them and, if the lanes are GPUs,
 // judge them on the emulator. Every lane (an engine with its own oracle) judges and times one
-// candidate at a time; what the emulator has not accepted is decided and gets no GPU.
+// candidate at a time; what the emulator has rejected is decided and gets no GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

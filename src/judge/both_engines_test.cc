@@ -21,6 +21,7 @@ Verdict Of(const char* device, Decision decision) {
   verdict.decision = decision;
   verdict.trials = 5;
   verdict.provenance.asked.trials = 5;
+  verdict.provenance.asked.engine = std::string(device).substr(0, 3);
   if (decision == Decision::kRejected) {
     verdict.reasons.push_back(
         {"wrong_result", "values differ", "single-0 trial 0 output 0", {"single-0", 0, 0, "", 0}});

@@ -56,6 +56,7 @@ class SettingFolder {
     Index index;
     const auto text = os::ReadFile(files_.PathOf(NameOf("index.json")), kMaxIndexBytes);
     if (!text) return index;
+    (void)files_.Open(NameOf("index.json"));  // its cases are in use, so it is, too
     const auto json = ParseJson(*text, "index.json");
     if (!json || !json->is_object()) return index;
     LoadScales(*json, index);

@@ -510,6 +510,8 @@ struct Fields<Asked> {
     visit("integers", asked.integers, "run on small integers");
     visit("schedules", asked.schedules, "other orders; -1: as needed");
     visit.Since("explores", asked.explores, "also at sizes that no setting has");
+    visit.Since("strict_layouts", asked.strict_layouts,
+                "failures on strided and shifted tensors reject, instead of being limits");
     visit.Since("few_inputs", asked.few_inputs,
                 "only a few of `distributions` at each setting, and two trials at large sizes, "
                 "since another engine tries all");
@@ -621,6 +623,9 @@ struct Fields<Verdict> {
   }
   static const char* Problem(const Verdict& v) {
     if (v.other_engines.size() > 1) return "has more than one other engine";
+    if (!v.other_engines.empty() && v.provenance.asked.engine != "gpu") {
+      return "has an other engine, though its own is no GPU";
+    }
     for (const Verdict& other : v.other_engines) {
       if (!other.other_engines.empty()) return "has an other engine with another one in it";
     }

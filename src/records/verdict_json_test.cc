@@ -111,6 +111,7 @@ Verdict FullVerdict() {
              true,
              true,
              true,
+             true,
              {"zeros", "uniform"},
              "aten::sum",
              900,

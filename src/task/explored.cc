@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -83,8 +84,9 @@ void Vary(Setting& setting, const std::string& key, int64_t number) {
 /// The sizes of a setting that differ from those of `listed`: "rows=7 features=33".
 std::string DifferenceOf(const Setting& setting, const Setting& listed) {
   std::string text;
-  for (const auto& [key, number] : SizesOf(setting)) {
-    if (NumberAt(listed, key) == number) continue;
+  for (const auto& [key, listed_number] : SizesOf(listed)) {
+    const int64_t number = NumberAt(setting, key).value_or(listed_number);
+    if (number == listed_number) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, number);
   }
   return text;
@@ -114,7 +116,9 @@ ExploredSize Few(const Setting& judged, const std::string& key) {
   ExploredSize size = Begin(judged, key);
   Setting& setting = size.setting;
   const auto reduce = [&](Numbers (*numbers_of)(const Setting&), int64_t most) {
-    while (WorkOf(setting) / static_cast<double>(NumberAt(setting, key).value_or(1)) > kFewWork) {
+    while (WorkOf(setting) /
+               static_cast<double>(std::max<int64_t>(NumberAt(setting, key).value_or(1), 1)) >
+           kFewWork) {
       const Numbers numbers = numbers_of(setting);
       const Number* largest = LargestOf(numbers, key, most);
       if (largest == nullptr) return;
@@ -231,12 +235,38 @@ std::vector<ExploredSize> JointSizes(const std::vector<Setting>& judged,
     for (const auto& [key, number] : keys) {
       SetNumber(size.setting, key, DrawNumber(remainders[key], most, random));
     }
-    for (const auto& [key, number] : SizesOf(size.setting)) remainders[key].Add(number);
+    for (const auto& [key, number] : SizesOf(listed)) {
+      remainders[key].Add(NumberAt(size.setting, key).value_or(number));
+    }
     size.setting.derived = DifferenceOf(size.setting, listed);
     size.setting.id = size.setting.derived;
     if (!size.setting.derived.empty()) sizes.push_back(std::move(size));
   }
   return sizes;
+}
+
+std::vector<ExploredSize> OtherOptions(const std::vector<Setting>& judged) {
+  std::vector<ExploredSize> options;
+  std::map<std::string, std::set<int64_t>> known;
+  for (const Setting& setting : judged) {
+    for (const auto& [key, number] : OptionsOf(setting)) known[key].insert(number);
+  }
+  const std::vector<const Setting*> variants = Variants(judged);
+  if (variants.empty()) return options;
+  for (const auto& [key, number] : OptionsOf(*variants.front())) {
+    ExploredSize base = Few(*variants.front(), key);
+    base.is_small = true;
+    std::vector<ExploredSize> others;
+    for (const int64_t other : {number + 1, number > 1 ? number - 1 : number + 2}) {
+      if (known[key].contains(other)) continue;
+      others.push_back(AtNumber(base, other));
+      others.back().is_small = true;
+    }
+    if (others.empty()) continue;
+    options.push_back(std::move(base));
+    std::ranges::move(others, std::back_inserter(options));
+  }
+  return options;
 }
 
 std::vector<ExploredSize> LargeSizes(const Setting& listed, int64_t elements) {

@@ -36,6 +36,11 @@ std::vector<ExploredSize> JointSizes(const std::vector<Setting>& judged,
                                      const std::vector<Setting>& known, size_t count,
                                      Random random);
 
+/// Numbers that are no sizes (OptionsOf), each with one or two values that no setting of `judged`
+/// has. Each comes after the same setting with its own value, which has the `number` 0: a function
+/// to which PyTorch passes the same arguments in both does not know the option.
+std::vector<ExploredSize> OtherOptions(const std::vector<Setting>& judged);
+
 /// For each size of `listed`: the smallest number at which the largest tensor has more than 2^31
 /// elements, and 2^32. `elements`: those of the largest tensor at `listed`.
 std::vector<ExploredSize> LargeSizes(const Setting& listed, int64_t elements);

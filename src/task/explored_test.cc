@@ -139,6 +139,16 @@ TEST(ExploredSizes, SomeJointSizesKeepOthers) {
   EXPECT_GT(kept, 0u);
 }
 
+TEST(ExploredSizes, OptionsGetValuesThatNoSettingHas) {
+  const auto texts =
+      Texts(OtherOptions({Of(R"({"dilation": 1, "channels": 64})", R"({"rows": 8})"),
+                          Of(R"({"dilation": 2, "channels": 64})", R"({"rows": 8})")}));
+  EXPECT_THAT(texts, ::testing::ElementsAre("", "dilation=3"));
+  EXPECT_THAT(Texts(OtherOptions({Of(R"({"padding": 0})", R"({"rows": 8})")})),
+              ::testing::ElementsAre("", "padding=1", "padding=2"));
+  EXPECT_THAT(OtherOptions({Of(R"({"channels": 64})", R"({"rows": 8, "kernel": 3})")}), IsEmpty());
+}
+
 TEST(ExploredSizes, AtNumberChangesTheNumberAndItsText) {
   const auto sizes = Explored({Of(R"({"n": 1024})", R"({"rows": 64000, "n": 1024})")});
   const auto found = std::ranges::find_if(

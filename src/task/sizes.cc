@@ -51,6 +51,16 @@ Numbers FeaturesOf(const Setting& setting) {
   return features;
 }
 
+Numbers OptionsOf(const Setting& setting) {
+  Numbers options;
+  for (const auto& [key, value] : setting.init.items()) {
+    if (!value.is_number_integer() || setting.inputs.contains(key)) continue;
+    const auto number = value.get<int64_t>();
+    if (number >= 0 && number < kSmallestFeature) options.emplace_back(key, number);
+  }
+  return options;
+}
+
 std::optional<int64_t> NumberAt(const Setting& setting, const std::string& key) {
   for (const Json* arguments : {&setting.inputs, &setting.init}) {
     const auto found = arguments->find(key);

@@ -26,6 +26,9 @@ Numbers RowsOf(const Setting& setting);
 /// paddings.
 Numbers FeaturesOf(const Setting& setting);
 
+/// Small numbers that only the model takes: kernel sizes, strides, paddings, dilations, groups.
+Numbers OptionsOf(const Setting& setting);
+
 /// The integer of the keyword `key`, if the setting has one.
 std::optional<int64_t> NumberAt(const Setting& setting, const std::string& key);
 /// Replaces it wherever the setting has `key`.

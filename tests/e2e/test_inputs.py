@@ -183,6 +183,9 @@ class OtherInputs(CupelTest):
         self.assertIn("reads non-contiguous tensors as if they were", limits["strided"])
         self.assertNotIn("shifted", limits)
         self.assertIn("limit: drops NaN (single-0)", done.out)
+        done = self.run_kernel(relu, task, "--strict-layouts")
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("(strided)", done.json["reasons"][0]["where"])
         careful = source(RELU, relu="v[i] < 0 ? 0 : v[i]",
                          check='TORCH_CHECK(x.is_contiguous(), "x must be contiguous");')
         strict = self.task("torch.relu(x)", name="strict", domain={"include": ["nan", "infinity"]})

@@ -134,6 +134,7 @@ Result<assay::Question> QuestionOfOne(const records::Verdict& verdict, const tas
   question.integers = asked.integers;
   question.schedules = asked.schedules;
   question.explores = asked.explores;
+  question.strict_layouts = asked.strict_layouts;
   question.few_inputs = asked.few_inputs;
   for (const std::string& name : asked.distributions) {
     const auto distribution = task::DistributionNamed(name);
@@ -198,7 +199,9 @@ Result<records::Verdict> Repeat(const VerifyOptions& options, const Subject& sub
   Common common = options.common;
   TRY_ASSIGN(common.device, DeviceOf(options, asked));
   common.model = asked.model;
-  common.engines = subject.record.verdict.other_engines.empty() ? "gpu" : "both";
+  const auto& others = subject.record.verdict.other_engines;
+  common.engines = others.empty() ? "gpu" : "both";
+  if (!others.empty()) common.emulator_model = others.front().provenance.asked.model;
   Compile compile = options.compile;
   compile.arch = asked.arch;
   compile.flags = asked.flags;
@@ -247,6 +250,10 @@ Subject EmulatorsPart(const Subject& subject) {
 Json Comparable(records::Verdict verdict, const judge::Record& record) {
   verdict.task = record.verdict.task;
   verdict.seed_origin = record.verdict.seed_origin;
+  for (records::Verdict& other : verdict.other_engines) {
+    other.task = verdict.task;
+    other.seed_origin = verdict.seed_origin;
+  }
   return records::ToJson(verdict);
 }
 

@@ -16,7 +16,8 @@ constexpr const char* kAccurate = "--no-fast-math";
 
 /// Whether it failed where no setting is. Judging it there again takes long.
 bool FailsElsewhere(const records::Verdict& verdict) {
-  return std::ranges::any_of(verdict.settings, &assay::IsExplored);
+  return std::ranges::any_of(verdict.settings, &assay::IsExplored) ||
+         std::ranges::any_of(verdict.other_engines, &FailsElsewhere);
 }
 
 bool HasWrongNumbersAlone(const records::Verdict& verdict) {

@@ -125,12 +125,18 @@ class BenchRun {
   /// Whether the kernel passed this setting. A kernel that was not accepted counts only if its
   /// rejection comes from a failed setting.
   static bool IsRight(const records::Verdict& verdict, const std::string& id) {
-    bool right = false, some_failed = false;
-    for (const records::SettingReport& setting : verdict.settings) {
-      if (setting.id == id) right = setting.status == records::SettingStatus::kPassed;
-      some_failed = some_failed || setting.status == records::SettingStatus::kFailed;
-    }
-    return right && (some_failed || verdict.decision == records::Decision::kAccepted);
+    bool right = false, wrong = false, some_failed = false;
+    const auto look = [&](const records::Verdict& one) {
+      for (const records::SettingReport& setting : one.settings) {
+        const bool failed = setting.status == records::SettingStatus::kFailed;
+        right |= setting.id == id && setting.status == records::SettingStatus::kPassed;
+        wrong |= setting.id == id && failed;
+        some_failed |= failed;
+      }
+    };
+    look(verdict);
+    for (const records::Verdict& other : verdict.other_engines) look(other);
+    return right && !wrong && (some_failed || verdict.decision == records::Decision::kAccepted);
   }
 
   std::vector<assay::KernelToTime> RightAt(const std::string& id) const {

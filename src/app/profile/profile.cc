@@ -102,7 +102,9 @@ Result<GpuProfileReport> ProfileSettings(const ProfileOptions& options, const ta
                 fmt::format("task {} has no settings of the requested kind", task.name),
                 "choose another --settings value");
   }
-  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
+  Common common = options.common;
+  common.engines = "gpu";  // the numbers are a GPU's
+  TRY_ASSIGN(auto session, Session::Create(common, options.compile, events));
   events.Show(Progress{"building"});
   TRY_ASSIGN(const assay::Candidate candidate,
              BuildCandidate(options.kernel, options.common, options.compile, events));

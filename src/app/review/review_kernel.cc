@@ -54,7 +54,9 @@ Result<KernelReview> ReviewKernel(const ReviewOptions& options, Events& events) 
   review::Subject subject;
   TRY_ASSIGN(subject.source, os::ReadFile(options.kernel, build::kMaxSourceBytes));
   subject.is_python = options.kernel.extension() == ".py";
-  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
+  Common common = options.common;
+  common.engines = "gpu";  // one verdict is enough to read
+  TRY_ASSIGN(auto session, Session::Create(common, options.compile, events));
   TRY_ASSIGN(evolve::Operation operation,
              evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
   if (subject.is_python) operation.form = evolve::Form::kPython;

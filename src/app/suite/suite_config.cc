@@ -87,9 +87,11 @@ std::string ResumeDifference(const Json& then, const SuiteRunOptions& options) {
 }
 
 std::string ConfigDifference(const Json& then, const Json& now) {
-  const Json defaults = SuiteConfig(SuiteRunOptions{});
+  // An older version of cupel that did not know an option behaved like its default, but for these.
+  Json defaults = SuiteConfig(SuiteRunOptions{});
+  defaults["explore"] = false;
+  defaults["engines"] = "gpu";
   for (const auto& [key, value] : now.items()) {
-    // An older version of cupel that did not know an option behaved like its default.
     const Json& before = then.contains(key) ? then[key] : defaults[key];
     if (before != value) {
       return fmt::format("{}: was {}, is now {}", key, DumpJson(before), DumpJson(value));

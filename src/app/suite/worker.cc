@@ -167,7 +167,9 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
   basis.program_hash = std::move(now.program_hash);
   basis.shim_hash = std::move(now.shim_hash);
   basis.oracle_hash = std::move(now.oracle_hash);
-  basis.device = assay::DeviceOf(session_->engine());
+  const bool emulator_alone = EmulatesBesideGpu(common_) && common_.engines == "emu";
+  basis.device =
+      assay::DeviceOf(emulator_alone ? *session_->parts().emulator->engine : session_->engine());
   if (ready_.cases == "worker") basis.torch_version = ready_.torch;
   return basis;
 }

@@ -50,6 +50,9 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   AddDistributions(sub, check.distributions);
   sub->add_flag("!--no-explore", check.explore,
                 "With all settings, do not look at sizes that no setting has");
+  sub->add_flag("--strict-layouts", check.strict_layouts,
+                "Reject kernels that fail on strided tensors and on unaligned ones; by default "
+                "that is a limit");
   sub->add_flag("!--no-exact", check.exact, "Skip the trial on small integers");
   sub->add_option("--schedules", check.schedules,
                   "Number of other orders of blocks and warps to try (default: 2 if atomics or "

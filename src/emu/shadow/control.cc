@@ -69,7 +69,8 @@ double Magnitude(double value) {
 /// comparison of magnitudes; else the signs decide.
 bool BitOrderInDoubt(const double (&exact)[2], const double (&value)[2], DType dtype) {
   for (int s = 0; s < 2; ++s) {
-    if (std::signbit(exact[s]) != std::signbit(value[s])) return true;
+    if (std::isnan(exact[s]) != std::isnan(value[s])) return true;
+    if (!std::isnan(value[s]) && std::signbit(exact[s]) != std::signbit(value[s])) return true;
   }
   if (std::signbit(value[0]) != std::signbit(value[1])) return false;
   const double a = Magnitude(exact[0]), b = Magnitude(exact[1]);
