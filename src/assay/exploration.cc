@@ -226,6 +226,13 @@ class Explorer {
     return settings;
   }
 
+  std::vector<task::Setting> JudgedSettings() const {
+    std::vector<task::Setting> settings;
+    settings.reserve(explored_.settings.size());
+    for (const task::Setting* setting : explored_.settings) settings.push_back(*setting);
+    return WithDefaults(std::move(settings));
+  }
+
   /// False if the oracle cannot tell.
   Result<bool> AddShapes(const std::vector<ExploredSize>& sizes,
                          std::vector<Seen> Explorer::* into) {
@@ -417,10 +424,8 @@ class Explorer {
 
   /// Adds sizes of which several differ at once.
   Status AddJointSizes(std::vector<const Seen*>& chosen) {
-    std::vector<task::Setting> judged, known;
-    for (const task::Setting* setting : explored_.settings) judged.push_back(*setting);
-    judged = WithDefaults(std::move(judged));
-    known = judged;
+    const std::vector<task::Setting> judged = JudgedSettings();
+    std::vector<task::Setting> known = judged;
     for (const Seen* seen : chosen) known.push_back(seen->size.setting);
     const size_t most = candidate_.images() != nullptr ? kMostJoint : kMostJointOfPrograms;
     TRY(AddShapes(task::JointSizes(judged, known, kDrawnForOne * most, random_.Fork("joint")),
@@ -496,10 +501,8 @@ class Explorer {
   /// Tries other values of numbers that are no sizes: a kernel that only handles its task's is not
   /// wrong, but its users should know.
   Status JudgeOptions() {
-    std::vector<task::Setting> judged;
-    for (const task::Setting* setting : explored_.settings) judged.push_back(*setting);
-    TRY(AddShapes(task::OtherOptions(WithDefaults(std::move(judged))), &Explorer::options_)
-            .transform([](bool) {}));
+    TRY(AddShapes(task::OtherOptions(JudgedSettings()), &Explorer::options_).transform([](bool) {
+    }));
     Quick recorder(state_->recorder());
     const Seen* base = nullptr;
     size_t tried = 0;
