@@ -157,6 +157,20 @@ class Exploration(CupelTest):
         done = self.explored(source, inputs=inputs, caps=caps)
         self.assertEqual(done.json["verdict"], "accepted", done)
 
+    def test_options_that_a_kernel_ignores_are_limits(self):
+        """The function gets a stride, which is 1 at all settings. Host code may refuse others."""
+        function = FUNCTION.replace("forward_fn(x):", "forward_fn(x, stride):").replace(
+            "torch.relu(x) * 2", "torch.relu(x) * 2 * stride").replace(
+            "    def forward(self", "    def __init__(self, stride=1):\n        super().__init__()\n"
+            "        self.stride = stride\n\n    def forward(self").replace("fn(x)", "fn(x, self.stride)").replace(
+            'input_names = ["x"]', 'input_names = ["x", "stride"]')
+        for checks, limited in (("", True), ('TORCH_CHECK(stride == 1, "no strides");', False)):
+            with self.subTest(checks):
+                source = rows(checks=checks).replace("forward(torch::Tensor x)", "forward(torch::Tensor x, int64_t stride)")
+                done = self.explored(source, function=function)
+                self.assertEqual(done.json["verdict"], "accepted", done)
+                self.assertEqual(any("is wrong at stride=2" in text for text in self.limits(done)), limited, done)
+
     def test_host_code_may_refuse_sizes(self):
         done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))
         self.assertEqual(done.json["verdict"], "accepted", done)
