@@ -84,6 +84,8 @@ Result<AddressRuns::Seen> AddressRuns::Run(const RecordedCall& call) {
     return seen;  // too slow, or too large
   }
   seen.ended = run->completed;
+  seen.results =
+      static_cast<double>(std::max<uint64_t>(plan::LeastTraffic(*call.plan).written_bytes, 1));
   seen.run = run->emulated_blocks;
   seen.all = run->all_blocks;
   for (const records::LaunchCounters& launch : run->counters.launches) {
@@ -98,32 +100,27 @@ Result<AddressRuns::Seen> AddressRuns::Run(const RecordedCall& call) {
 Result<std::optional<AddressRuns::Fault>> AddressRuns::FaultAt(
     const RecordedCall& call, std::span<const RecordedCall> judged) {
   using Outcome = std::optional<Fault>;
-  const auto share = [](const RecordedCall& of, const Seen& seen) {
-    return seen.stored /
-           static_cast<double>(std::max<uint64_t>(plan::LeastTraffic(*of.plan).written_bytes, 1));
-  };
   TRY_ASSIGN(const Seen seen, Run(call));
   const bool is_wrong = seen.finding.has_value();
   const double least = seen.run == seen.all ? 1 : kSampleShare;
   const bool lacks = seen.ended && seen.is_even && !is_wrong && !judged.empty() &&
-                     IsFilledByOneLaunch(call) && share(call, seen) < least;
+                     IsFilledByOneLaunch(call) && seen.stored / seen.results < least;
   if (!is_wrong && !lacks) return Outcome();
   for (const RecordedCall& small : judged) {
     TRY_ASSIGN(const Seen control, Run(small));
-    if (!control.ended || control.finding || (lacks && share(small, control) < kUsualShare))
+    if (!control.ended || control.finding ||
+        (lacks && control.stored / control.results < kUsualShare))
       return Outcome();
   }
   if (is_wrong) {
     return Outcome(
         {seen.finding->code, TextOf(*seen.finding), seen.finding->where, seen.finding->line});
   }
-  return Outcome(
-      {"unwritten_output",
-       fmt::format("the launches store {:.3g} MB, judged by {} of {} blocks, but the "
-                   "results have {:.3g} MB. A grid that is limited needs a loop",
-                   seen.stored / 1e6, seen.run, seen.all,
-                   static_cast<double>(plan::LeastTraffic(*call.plan).written_bytes) / 1e6),
-       "", 0});
+  return Outcome({"unwritten_output",
+                  fmt::format("the launches store {:.3g} MB, judged by {} of {} blocks, but the "
+                              "results have {:.3g} MB. A grid that is limited needs a loop",
+                              seen.stored / 1e6, seen.run, seen.all, seen.results / 1e6),
+                  "", 0});
 }
 
 }  // namespace cupel::assay

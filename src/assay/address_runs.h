@@ -46,6 +46,7 @@ class AddressRuns {
     bool ended = false;  // all chosen blocks ran to their end
     std::optional<records::Finding> finding;
     double stored = 0;          // bytes by all blocks, extrapolated
+    double results = 1;         // bytes, at least 1
     bool is_even = true;        // all blocks do the same work, without atomics
     uint64_t run = 0, all = 0;  // blocks
   };

@@ -415,16 +415,14 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     return JudgeOnEngine(parts_, candidate, question);
   }
   const auto start = std::chrono::steady_clock::now();
-  const auto emulate = [&] {
-    return JudgeOnEngine(*parts_.emulator, candidate, question.emulator->question);
-  };
   const bool one_by_one = question.stop_at_first_failure || question.emulator->alone ||
                           parts_.emulator->oracle == parts_.oracle;
   // Started here if both may work at the same time, otherwise when its result is asked for.
   auto on_gpu =
       std::async(one_by_one ? std::launch::deferred : std::launch::async,
                  [&]() -> Result<Judged> { return JudgeOnEngine(parts_, candidate, question); });
-  TRY_ASSIGN(Judged emulated, emulate());
+  TRY_ASSIGN(Judged emulated,
+             JudgeOnEngine(*parts_.emulator, candidate, question.emulator->question));
   TRY_ASSIGN(Judged judged,
              CombineEngines(question, std::move(emulated), [&] { return on_gpu.get(); }));
   judged.verdict.total_seconds = SecondsSince(start);

@@ -191,16 +191,16 @@ class Explorer {
     for (const task::Setting& setting : listed) {
       if (setting.derived.empty()) own.push_back({setting, "", 0, false});
     }
-    TRY_ASSIGN(const bool known, AddShapes(judged, &Explorer::covered_));
-    if (!known) return false;
+    TRY(AddShapes(judged, &Explorer::covered_));
+    if (!result().note.empty()) return false;
     const std::vector<ExploredSize> sizes =
         task::ExploredSizes(WithDefaults(task.settings[direction]), WithDefaults(listed));
     if (sizes.empty()) {
       result().note = "the task names no sizes that could vary";
       return false;
     }
-    TRY(AddShapes(own, &Explorer::own_seen_).transform([](bool) {}));
-    TRY(AddShapes(sizes, &Explorer::seen_).transform([](bool) {}));
+    TRY(AddShapes(own, &Explorer::own_seen_));
+    TRY(AddShapes(sizes, &Explorer::seen_));
     if (seen_.empty() && result().note.empty()) {
       result().note = "no call could be made without data: the task's sizes may follow from values";
     }
@@ -208,8 +208,7 @@ class Explorer {
     if (!own_seen_.empty()) {
       const Seen& first = own_seen_.front();
       const std::vector<task::Setting> setting = WithDefaults({first.size.setting});
-      TRY(AddShapes(task::LargeSizes(setting.front(), LargestOf(first.args)), &Explorer::seen_)
-              .transform([](bool) {}));
+      TRY(AddShapes(task::LargeSizes(setting.front(), LargestOf(first.args)), &Explorer::seen_));
     }
     return true;
   }
@@ -233,15 +232,14 @@ class Explorer {
     return WithDefaults(std::move(settings));
   }
 
-  /// False if the oracle cannot tell.
-  Result<bool> AddShapes(const std::vector<ExploredSize>& sizes,
-                         std::vector<Seen> Explorer::* into) {
+  /// If the oracle cannot tell, the note says why.
+  Status AddShapes(const std::vector<ExploredSize>& sizes, std::vector<Seen> Explorer::* into) {
     parts_.Show({"varying sizes", 0, std::nullopt, "sizes"});
     auto shapes = ShapesAt(*parts_.oracle, *question_.task, question_.direction, sizes);
     if (!shapes) {
       if (!IsOfShapes(shapes.error())) return tl::unexpected(shapes.error());
       result().note = shapes.error().message;
-      return false;
+      return {};
     }
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto& shape = (*shapes)[i];
@@ -253,7 +251,7 @@ class Explorer {
       seen.args = std::move(shape->args);
       (this->*into).push_back(std::move(seen));
     }
-    return true;
+    return {};
   }
 
   bool IsClaimed(const task::Setting& setting) const {
@@ -429,8 +427,7 @@ class Explorer {
     for (const Seen* seen : chosen) known.push_back(seen->size.setting);
     const size_t most = candidate_.images() != nullptr ? kMostJoint : kMostJointOfPrograms;
     TRY(AddShapes(task::JointSizes(judged, known, kDrawnForOne * most, random_.Fork("joint")),
-                  &Explorer::joint_)
-            .transform([](bool) {}));
+                  &Explorer::joint_));
     size_t added = 0;
     for (Seen& seen : joint_) {
       if (added == most || refusals_ > kMostRefusals) break;
@@ -461,9 +458,7 @@ class Explorer {
                    static_cast<int>(chosen.size()), "sizes"});
       task::Setting setting = seen->size.setting;
       setting.id = fmt::format("{}{}", kExplored, done - 1);
-      SettingContext context = state_->At(setting);
-      context.recorder = &recorder;
-      context.tries_controls = false;
+      const SettingContext context = QuickAt(setting, recorder);
       TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
       records::SettingReport& report = judgement.report;
       if (report.status == records::SettingStatus::kFailed && IsTooSlow(report, *seen)) {
@@ -498,11 +493,25 @@ class Explorer {
     return true;
   }
 
+  SettingContext QuickAt(const task::Setting& setting, Quick& recorder) {
+    SettingContext context = state_->At(setting);
+    context.recorder = &recorder;
+    context.tries_controls = false;
+    return context;
+  }
+
+  /// The decision about one size; its reasons do not name the size.
+  static records::Verdict DecideAlone(records::SettingReport report) {
+    report.derived.clear();
+    records::Verdict alone;
+    alone.settings.push_back(std::move(report));
+    return judge::Decide(std::move(alone));
+  }
+
   /// Tries other values of numbers that are no sizes: a kernel that only handles its task's is not
   /// wrong, but its users should know.
   Status JudgeOptions() {
-    TRY(AddShapes(task::OtherOptions(JudgedSettings()), &Explorer::options_).transform([](bool) {
-    }));
+    TRY(AddShapes(task::OtherOptions(JudgedSettings()), &Explorer::options_));
     Quick recorder(state_->recorder());
     const Seen* base = nullptr;
     size_t tried = 0;
@@ -517,16 +526,11 @@ class Explorer {
       TRY(RecordOne(seen));
       if (!seen.plan || !IsJudgeable(seen)) continue;
       ++tried;
-      SettingContext context = state_->At(seen.size.setting);
-      context.recorder = &recorder;
-      context.tries_controls = false;
-      TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
+      TRY_ASSIGN(SettingResult judgement, JudgeSetting(QuickAt(seen.size.setting, recorder)));
       records::SettingReport& report = judgement.report;
       if (report.status != records::SettingStatus::kFailed || IsTooSlow(report, seen)) continue;
-      const std::string at = std::exchange(report.derived, "");
-      records::Verdict alone;
-      alone.settings.push_back(std::move(report));
-      alone = judge::Decide(std::move(alone));
+      const std::string at = report.derived;
+      const records::Verdict alone = DecideAlone(std::move(report));
       if (alone.decision != records::Decision::kRejected) continue;
       AddLimit(alone.reasons.front().code,
                fmt::format("is wrong at {}: {}", at, AfterColon(alone.reasons.front().message)));
@@ -567,11 +571,8 @@ class Explorer {
   /// The candidate fails at a size that was judged. Returns whether that rejects it.
   bool Reject(records::SettingReport report) {
     const std::string at = report.derived;
-    records::Verdict alone;
-    alone.settings.push_back(report);
-    alone.settings.back().derived.clear();  // the reasons would name it again
     const bool other_shape = IsOfOtherShape(report);
-    alone = judge::Decide(std::move(alone));
+    records::Verdict alone = DecideAlone(report);
     if (other_shape || alone.decision != records::Decision::kRejected) {
       AddLimit(other_shape ? "wrong_shape" : "not_judged",
                (other_shape ? "returns another shape at " : "not judged at ") + at);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "assay/exploration.h"
 #include "base/demangle.h"
 #include "base/hash.h"
 #include "base/lanes.h"
@@ -168,8 +169,7 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
   }
   // Without the sizes that were explored, and those that the candidate does not claim.
   const auto is_judged = [](const records::SettingReport& setting) {
-    return !setting.id.starts_with("explored-") &&
-           setting.status != records::SettingStatus::kNotDeclared;
+    return !IsExplored(setting) && setting.status != records::SettingStatus::kNotDeclared;
   };
   const auto judged = std::count_if(verdict.settings.begin(), verdict.settings.end(), is_judged);
   const auto smaller = std::count_if(

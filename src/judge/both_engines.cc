@@ -14,20 +14,10 @@ using records::Reason;
 
 /// The worse of two decisions: what is wrong counts more than what cannot be judged.
 Decision Worse(Decision a, Decision b) {
-  const auto rank = [](Decision decision) {
-    switch (decision) {
-      case Decision::kAccepted:
-        return 0;
-      case Decision::kUnsupported:
-        return 1;
-      case Decision::kRejected:
-        return 2;
-      case Decision::kError:
-        return 3;
-    }
-    return 3;
-  };
-  return rank(a) >= rank(b) ? a : b;
+  for (const Decision worst : {Decision::kError, Decision::kRejected, Decision::kUnsupported}) {
+    if (a == worst || b == worst) return worst;
+  }
+  return Decision::kAccepted;
 }
 
 /// The emulator's reason in a verdict of both. Its place names settings and trials of the

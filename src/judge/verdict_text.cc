@@ -110,13 +110,6 @@ const records::Comparison* Find(const records::Verdict& verdict, const records::
   return nullptr;
 }
 
-/// The verdict itself, and those of other engines.
-std::vector<const records::Verdict*> Verdicts(const records::Verdict& v) {
-  std::vector<const records::Verdict*> all = {&v};
-  for (const records::Verdict& other : v.other_engines) all.push_back(&other);
-  return all;
-}
-
 std::string Headline(const records::Verdict& v, const TextOptions& options) {
   std::string word(records::Name(v.decision));
   std::transform(word.begin(), word.end(), word.begin(),
@@ -154,7 +147,7 @@ constexpr std::string_view kLimit = "limit: ";
 /// What fails beyond what the task requires: users must see it before anything else.
 std::string Limits(const records::Verdict& v, const TextOptions& options) {
   std::string out;
-  for (const records::Verdict* verdict : Verdicts(v)) {
+  for (const records::Verdict* verdict : v.OfAllEngines()) {
     for (const records::SizeLimit& limit : verdict->exploration.limits) {
       out += Wrap(Safe(limit.message), options.width, "  limit: ", "    ");
     }
@@ -294,7 +287,7 @@ std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
   out += Limits(v, options);
   out += Reasons(v, options);
   const bool accepted = v.decision == records::Decision::kAccepted;
-  for (const records::Verdict* one : Verdicts(v)) {
+  for (const records::Verdict* one : v.OfAllEngines()) {
     if (!v.other_engines.empty()) out += fmt::format("  {}:\n", Safe(one->device));
     if (accepted) {
       out += Summary(*one, options) + Explored(*one, options) + EstablishedLines(*one, options) +

@@ -54,10 +54,9 @@ class SettingFolder {
   /// An unreadable index counts as empty, since this is a cache.
   Index Load() const {
     Index index;
-    const auto text = os::ReadFile(files_.PathOf(NameOf("index.json")), kMaxIndexBytes);
-    if (!text) return index;
-    (void)files_.Open(NameOf("index.json"));  // its cases are in use, so it is, too
-    const auto json = ParseJson(*text, "index.json");
+    const auto mapped = files_.Open(NameOf("index.json"));  // records its use, as of its cases
+    if (!mapped || mapped->bytes().size() > kMaxIndexBytes) return index;
+    const auto json = ParseJson(mapped->text(), "index.json");
     if (!json || !json->is_object()) return index;
     LoadScales(*json, index);
     if (auto why = JsonString(*json, "inapplicable", "index")) index.refusal = *why;

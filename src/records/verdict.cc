@@ -33,6 +33,12 @@ LargestError SettingReport::LargestErrors() const {
   return largest;
 }
 
+std::vector<const Verdict*> Verdict::OfAllEngines() const {
+  std::vector<const Verdict*> all = {this};
+  for (const Verdict& other : other_engines) all.push_back(&other);
+  return all;
+}
+
 std::vector<VerdictLimit> Verdict::Limits() const {
   std::vector<VerdictLimit> limits;
   for (const SettingReport& setting : settings) {

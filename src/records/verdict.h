@@ -140,6 +140,8 @@ struct Verdict {
   std::string digest;  // of the record that this was read from; else empty
 
   bool accepted() const { return decision == Decision::kAccepted; }
+  /// This verdict, and those of other engines.
+  std::vector<const Verdict*> OfAllEngines() const;
   /// What the kernel cannot do and need not do: each limit once, with its settings. Includes what
   /// other engines found.
   std::vector<VerdictLimit> Limits() const;

@@ -66,13 +66,17 @@ Result<task::Task> FindTask(const VerifyOptions& options, const judge::Record& r
   return task;
 }
 
+/// The task with the sizes at which it was asked.
+task::Task WithSizesOf(const records::Asked& asked, const task::Task& task) {
+  return asked.reduced ? task::Reduced(task) : task;
+}
+
 Result<Subject> FindSubject(const VerifyOptions& options, const fs::path& file_of_record) {
   TRY_ASSIGN(const std::string text, os::ReadFile(file_of_record, kMostRecord));
   TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, file_of_record.string()));
   TRY_ASSIGN(fs::path kernel, FindKernel(options, record, file_of_record.parent_path()));
-  TRY_ASSIGN(task::Task listed, FindTask(options, record));
-  task::Task task = record.verdict.provenance.asked.reduced ? task::Reduced(std::move(listed))
-                                                            : std::move(listed);
+  TRY_ASSIGN(const task::Task listed, FindTask(options, record));
+  task::Task task = WithSizesOf(record.verdict.provenance.asked, listed);
   Subject subject{std::move(record), std::move(kernel), std::move(task), std::nullopt};
   const records::Verdict& verdict = subject.record.verdict;
   if (!verdict.files.empty()) {
@@ -169,7 +173,7 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   TRY_ASSIGN(assay::Question question, QuestionOfOne(verdict, subject.task));
   for (const records::Verdict& other : verdict.other_engines) {
     auto emulator = std::make_shared<assay::EmulatorQuestion>();
-    emulator->task = other.provenance.asked.reduced ? task::Reduced(subject.task) : subject.task;
+    emulator->task = WithSizesOf(other.provenance.asked, subject.task);
     TRY_ASSIGN(emulator->question, QuestionOfOne(other, emulator->task));
     question.emulator = std::move(emulator);
   }
@@ -241,7 +245,7 @@ Subject EmulatorsPart(const Subject& subject) {
   Subject part = subject;
   part.record.verdict = subject.record.verdict.other_engines.front();
   part.record.json = subject.record.json["other_engines"][0];
-  if (part.record.verdict.provenance.asked.reduced) part.task = task::Reduced(subject.task);
+  part.task = WithSizesOf(part.record.verdict.provenance.asked, subject.task);
   return part;
 }
 

@@ -126,16 +126,14 @@ class BenchRun {
   /// rejection comes from a failed setting.
   static bool IsRight(const records::Verdict& verdict, const std::string& id) {
     bool right = false, wrong = false, some_failed = false;
-    const auto look = [&](const records::Verdict& one) {
-      for (const records::SettingReport& setting : one.settings) {
+    for (const records::Verdict* one : verdict.OfAllEngines()) {
+      for (const records::SettingReport& setting : one->settings) {
         const bool failed = setting.status == records::SettingStatus::kFailed;
         right |= setting.id == id && setting.status == records::SettingStatus::kPassed;
         wrong |= setting.id == id && failed;
         some_failed |= failed;
       }
-    };
-    look(verdict);
-    for (const records::Verdict& other : verdict.other_engines) look(other);
+    }
     return right && !wrong && (some_failed || verdict.decision == records::Decision::kAccepted);
   }
 

@@ -124,8 +124,10 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   // Records and messages use the coordinator's paths.
   task.path = work.task_path;
   Show(Progress{"building"});
+  Compile compile = compile_;
+  compile.flags.insert(compile.flags.begin(), item.flags.begin(), item.flags.end());
   build::Options options = session_->parts().build;
-  options.flags.insert(options.flags.begin(), item.flags.begin(), item.flags.end());
+  options.flags = compile.flags;
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(files.kernel, options));
   candidate.path = item.kernel;
 
@@ -142,8 +144,6 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     auto judged = session_->assay().Judge(candidate, question);
     ReportWarnings();
     if (!judged) return tl::unexpected<Error>(judged.error());
-    Compile compile = compile_;
-    compile.flags.insert(compile.flags.begin(), item.flags.begin(), item.flags.end());
     TRY(TryWithoutFastMath(files.kernel, common, compile, question, *session_, *this,
                            judged->verdict));
     done.verdict = records::ToJson(judged->verdict);

@@ -44,14 +44,12 @@ uint32_t DoubtfulFloats(const WarpShadow& ws, const Warp& warp, const Op* op, co
   return lanes;
 }
 
-/// The type of a float whose bits a register holds: a 16-bit one if nothing is above it.
-DType FloatIn(bool wide, uint64_t bits, const Cell* cells) {
-  if (wide) return DType::kF64;
+/// The type of a float that a register of 32 bits holds, if the bits above 16 are zero.
+DType FloatIn(const Cell* cells) {
   const ShadowKind kind = KindOf(cells[0].state);
-  const bool is_alone = bits <= 0xffff && KindOf(cells[1].state) == ShadowKind::kNone;
-  if (is_alone && kind == ShadowKind::kHalf) return DType::kF16;
-  if (is_alone && kind == ShadowKind::kBrain) return DType::kBF16;
-  return DType::kF32;
+  if (KindOf(cells[1].state) != ShadowKind::kNone) return DType::kF32;
+  if (kind == ShadowKind::kHalf) return DType::kF16;
+  return kind == ShadowKind::kBrain ? DType::kBF16 : DType::kF32;
 }
 
 /// Differences between numbers of this type below this share of them may come from rounding.
@@ -89,13 +87,14 @@ uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, 
     const int i = __builtin_ctz(rest);
     Cell cells[2][4];
     uint64_t bits[2];
-    DType dtype = wide ? DType::kF64 : DType::kF32;
     for (int s = 0; s < 2; ++s) {
       ReadCells(ws, warp, op->src[s], wide, i, cells[s]);
       bits[s] = SlotBits(warp, op->src[s], wide, i);
-      if (dtype == DType::kF32) dtype = FloatIn(wide, bits[s], cells[s]);
     }
-    if ((bits[0] | bits[1]) > 0xffff && !wide) dtype = DType::kF32;
+    DType dtype = wide ? DType::kF64 : DType::kF32;
+    for (int s = 0; s < 2 && dtype == DType::kF32 && (bits[0] | bits[1]) <= 0xffff; ++s) {
+      dtype = FloatIn(cells[s]);
+    }
     double exact[2], value[2];
     bool all_exact = true, doubt = false;
     for (int s = 0; s < 2; ++s) {
