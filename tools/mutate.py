@@ -133,7 +133,7 @@ def judge_one(tools, parent, task, known, mutant, work, lock):
 
 
 def retry(arguments):
-    """Judges survivors without a label again, at their task's own settings."""
+    """Judges survivors without a label again: at their task's own settings, and at explored sizes."""
     work, tools = prepare(arguments)
     by_name = {parent.name: parent for parent in parents_of(arguments)}
     labels = read_labels(arguments.survivors)
@@ -143,19 +143,16 @@ def retry(arguments):
     def again(result):
         parent = by_name.get(result["parent"])
         source = work / "src" / result["id"] / "kernel.cu"
-        tried = []
-        for settings in parent.full if parent else []:
-            new = judge.check(tools, source, parent.task, parent.backward, settings, source.with_suffix(".json"))
-            if new["outcome"] in ("survived", "killed"):
-                tried.append(settings)
-            if new["outcome"] == "killed":
-                break
-        if tried:
-            outcome = new if new["outcome"] == "killed" else {"outcome": "survived"}
-            kept = {key: value for key, value in result.items() if key not in ("codes", "message", "by")}
-            with open(work / "results.jsonl", "a") as log:
-                log.write(json.dumps({**kept, **outcome, "tried": tried}) + "\n")
-            print(result["id"], outcome["outcome"], outcome.get("codes", ""), tried, flush=True)
+        if parent is None:
+            return
+        new = judge.check(tools, source, parent.task, parent.backward, parent.asked, source.with_suffix(".json"))
+        if new["outcome"] not in ("survived", "killed"):
+            return
+        outcome = new if new["outcome"] == "killed" else {"outcome": "survived", "limits": new["limits"]}
+        kept = {key: value for key, value in result.items() if key not in ("codes", "message", "by")}
+        with open(work / "results.jsonl", "a") as log:
+            log.write(json.dumps({**kept, **outcome, "tried": parent.asked}) + "\n")
+        print(result["id"], outcome["outcome"], outcome.get("codes", ""), flush=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(again, survivors))
 

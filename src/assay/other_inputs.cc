@@ -9,6 +9,7 @@
 
 #include "assay/cases.h"
 #include "assay/contract.h"
+#include "assay/few_inputs.h"
 #include "assay/trial.h"
 #include "assay/twin.h"
 #include "base/random.h"
@@ -70,7 +71,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
   std::unique_ptr<oracle::Oracle::Stream> next;
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (context_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
-    if (few_ && report_.other_inputs.tried.size() >= kFew) {
+    if (report_.other_inputs.tried.size() >= most_kinds_) {
       Skip(kinds[i], context_.question->few_inputs ? "the emulator tries it"
                                                    : "the setting is too large to try all");
       continue;
@@ -79,7 +80,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
       TRY_ASSIGN(next, OpenCases(context_, *setting_, kinds[i]));
     }
     const auto cases = std::exchange(next, nullptr);
-    if (!few_ && i + 1 < kinds.size()) {
+    if (!IsLimited() && i + 1 < kinds.size()) {
       // The oracle computes this case while the current one is judged.
       TRY_ASSIGN(next, OpenCases(context_, *setting_, kinds[i + 1]));
     }
@@ -88,7 +89,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
     // The few kinds that are tried must include one that randomises every parameter.
     const auto later = kinds.begin() + static_cast<std::ptrdiff_t>(i) + 1;
     const auto uniform = std::find(later, kinds.end(), Distribution::kUniform);
-    if (few_ && report_.other_inputs.tried.empty() && uniform != kinds.end()) {
+    if (IsLimited() && report_.other_inputs.tried.empty() && uniform != kinds.end()) {
       std::iter_swap(later, uniform);
     }
   }
@@ -98,13 +99,15 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
 Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribution> asked,
                                                            const task::Case& last) {
   if (asked.empty()) return asked;
-  if (!context_.question->few_inputs) {
+  if (context_.question->few_inputs) {
+    most_kinds_ = FewInputsAt(last.mapping.bytes().size()).kinds;
+  } else {
     excess_ = Excess(report_.counters, last);
     if (excess_ <= 1) return asked;
     TRY_ASSIGN(const bool moved, MoveToTwin());
     if (moved) return asked;
+    most_kinds_ = kFew;
   }
-  few_ = true;
   // Judged kinds first, starting with one that randomises every parameter. The seed chooses the
   // others.
   const auto judged =

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,7 @@ class OtherInputTrials {
                                                  const task::Case& last);
   /// Whether a failure rejects the candidate; otherwise it is a limit.
   bool Judges(task::Distribution distribution) const;
+  bool IsLimited() const { return most_kinds_ != std::numeric_limits<size_t>::max(); }
   Result<bool> MoveToTwin();
   Result<bool> TryOne(task::Distribution distribution, oracle::Oracle::Stream& cases);
   Result<Attempt> Try(const task::Case& wanted, task::Distribution distribution, bool judged);
@@ -63,7 +65,7 @@ class OtherInputTrials {
   bool reads_values_ = false;  // Recording::reads_values of plan_
   std::string key_;            // RecordingKey of the arguments for which plan_ was recorded
   double excess_ = 0;          // how many times too large the setting is
-  bool few_ = false;           // try only a few kinds
+  size_t most_kinds_ = std::numeric_limits<size_t>::max();
 };
 
 }  // namespace cupel::assay

@@ -12,6 +12,7 @@
 #include "assay/derived.h"
 #include "assay/device_state.h"
 #include "assay/equivalence.h"
+#include "assay/few_inputs.h"
 #include "assay/other_inputs.h"
 #include "assay/sampled_run.h"
 #include "assay/trial.h"
@@ -23,9 +24,6 @@
 
 namespace cupel::assay {
 namespace {
-
-constexpr size_t kManyBytes = 32u << 20;  // of a case
-constexpr int kFewTrials = 2;
 
 /// The state of one setting across its trials.
 class SettingRun {
@@ -86,12 +84,9 @@ class SettingRun {
     return {};
   }
 
-  /// If the emulator makes all trials at smaller sizes, few are enough at a size with millions of
-  /// numbers, of which each is compared.
   void LimitTrials(const task::Case& wanted) {
-    if (context_.question->few_inputs && wanted.mapping.bytes().size() > kManyBytes) {
-      trials_ = std::min(trials_, kFewTrials);
-    }
+    if (!context_.question->few_inputs) return;
+    trials_ = std::min(trials_, FewInputsAt(wanted.mapping.bytes().size()).trials);
   }
 
   /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.

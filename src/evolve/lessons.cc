@@ -86,6 +86,7 @@ std::string KindText(const std::string& kind) {
   static constexpr std::pair<std::string_view, const char*> kTexts[] = {
       {"extremes", "a few elements are a thousand times larger"},
       {"offset", "all elements are shifted by 10 standard deviations"},
+      {"one_offset", "one of the tensors is shifted by 10 standard deviations"},
       {"negative", "all elements are negative"},
       {"heavy", "heavy tails"},
       {"constant", "all elements of a tensor are equal"},

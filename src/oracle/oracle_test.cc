@@ -536,9 +536,9 @@ def get_inputs():
 
 /// The case of a distribution, or nullopt if the distribution does not apply to the setting.
 std::optional<Case> Special(Oracle& oracle, const Task& task, Distribution distribution,
-                            Direction direction = Direction::kForward) {
+                            Direction direction = Direction::kForward, uint64_t seed = 1) {
   const auto stream =
-      oracle.Open(task, direction, task.SettingsOf(direction).at(0), 1, 1, false, distribution);
+      oracle.Open(task, direction, task.SettingsOf(direction).at(0), 1, seed, false, distribution);
   EXPECT_TRUE(stream);
   auto outcome = (*stream)->Next();
   EXPECT_TRUE(outcome && *outcome) << (outcome ? "" : outcome.error().ToString());
@@ -879,6 +879,7 @@ TEST_F(OracleTest, DrawsOtherInputsInFloat8) {
     const bool is_e4m3 = std::string(type) == "float8_e4m3fn";
     for (const Distribution kind : task::OtherInputs()) {
       const bool left_out = kind == Distribution::kHugeOffset || kind == Distribution::kLarge ||
+                            kind == Distribution::kOneOffset ||
                             (is_e4m3 && kind == Distribution::kInfinity);
       const auto found = Special(oracle, task, kind);
       EXPECT_EQ(found.has_value(), !left_out) << type << " " << Name(kind);
@@ -917,6 +918,40 @@ def get_inputs():
       EXPECT_EQ(task::ElementAsDouble(x, 16 * i + j) == 0, std::abs(i - j) > 4);
     }
   }
+}
+
+double MeanOf(const task::Tensor& tensor) {
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) sum += task::ElementAsDouble(tensor, i);
+  return sum / static_cast<double>(tensor.numel());
+}
+
+TEST_F(OracleTest, ShiftsOneOfSeveralTensors) {
+  const std::string head = "def forward_fn(x, y):\n    return (x - y) * 2\n";
+  const std::string tail = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x, SECOND)
+def get_inputs():
+    return [torch.randn(16, 16)]
+)";
+  TorchOracle& oracle = Shared();
+  const auto with = [&](const char* second) {
+    return MakeTask(head + std::string(tail).replace(tail.find("SECOND"), 6, second), "{}", second);
+  };
+  const Task task = with("torch.randn(16, 16)");
+  std::set<size_t> shifted;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const auto found =
+        Special(oracle, task, Distribution::kOneOffset, task::Direction::kForward, seed);
+    ASSERT_TRUE(found);
+    const bool is_first = MeanOf(*found->args[0].AsTensor()) > 5;
+    EXPECT_NE(is_first, MeanOf(*found->args[1].AsTensor()) > 5);
+    shifted.insert(is_first ? 0 : 1);
+  }
+  EXPECT_EQ(shifted.size(), 2u);
+  // A constant cannot be shifted by its deviation, so only one tensor is left.
+  EXPECT_FALSE(Special(oracle, with("torch.ones(16, 16)"), Distribution::kOneOffset));
 }
 
 TEST_F(OracleTest, KeepsTheAnglesOfRotaryEmbeddings) {

@@ -10,15 +10,15 @@ namespace {
 using enum Distribution;
 
 /// Indexed by Distribution.
-constexpr std::array<std::string_view, 18> kNames = {
-    "usual",    "integers", "tiny",        "normal", "uniform",  "offset",
-    "negative", "heavy",    "constant",    "zeros",  "extremes", "denormals",
-    "nan",      "infinity", "huge_offset", "large",  "strided",  "shifted"};
+constexpr std::array<std::string_view, 19> kNames = {
+    "usual",    "integers",    "tiny",     "normal",  "uniform",  "offset",    "one_offset",
+    "negative", "heavy",       "constant", "zeros",   "extremes", "denormals", "nan",
+    "infinity", "huge_offset", "large",    "strided", "shifted"};
 
 /// Distributions that randomize every parameter come first, the least informative ones last.
-constexpr std::array kOthers = {kNormal, kUniform,  kExtremes,   kOffset,  kNegative,
-                                kHeavy,  kConstant, kZeros,      kStrided, kShifted,
-                                kNan,    kInfinity, kHugeOffset, kLarge,   kDenormals};
+constexpr std::array kOthers = {kNormal,   kUniform,    kExtremes, kOffset,   kOneOffset, kNegative,
+                                kHeavy,    kConstant,   kZeros,    kStrided,  kShifted,   kNan,
+                                kInfinity, kHugeOffset, kLarge,    kDenormals};
 
 bool Contains(const std::vector<Distribution>& list, Distribution distribution) {
   return std::find(list.begin(), list.end(), distribution) != list.end();

@@ -21,6 +21,7 @@ enum class Distribution : uint8_t {
   kNormal,
   kUniform,   // 0 to 1, not centered
   kOffset,    // the task's own, plus 10 standard deviations
+  kOneOffset,  // the same, but only one of several tensors, drawn by the seed
   kNegative,  // the task's own, shifted 10 standard deviations below zero, times 20 if possible
   kHeavy,     // heavy tails
   kConstant,  // one random value per tensor

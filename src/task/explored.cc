@@ -26,8 +26,13 @@ constexpr int64_t kNumbers[] = {
 constexpr int64_t kWidths[] = {1,     1536,  2880,  3584,  5120,   11008, 14336,
                                18944, 32000, 50257, 65536, 151936, 262144};
 /// Other sizes while one varies, if their product is large.
-constexpr int64_t kFewRows = 5, kFewFeatures = 256;
-constexpr double kFewWork = 1 << 13;
+struct Others {
+  int64_t rows, features;
+  double work;  // their product
+};
+constexpr Others kFew{5, 256, 1 << 13}, kHardlyAny{5, 8, 8};
+/// Beyond indices of 16 bits, with hardly anything else.
+constexpr int64_t kVeryWide = (1 << 16) + 1;
 constexpr double kSmallWork = 1 << 24;  // of the product of all sizes, to be small
 constexpr size_t kMostVariants = 3;     // settings that differ in more than sizes
 constexpr int64_t kLargestKeyword = INT32_MAX;
@@ -110,23 +115,24 @@ const Number* LargestOf(const Numbers& numbers, const std::string& key, int64_t 
   return largest;
 }
 
-/// `judged` with fewer rows and features other than `key`, until their product is small. Sizes that
-/// must agree with others (heads, groups) are usually small already, and stay.
-ExploredSize Few(const Setting& judged, const std::string& key) {
+/// `judged` with fewer rows and features other than `key`, until their product is at most that
+/// of `others`. Sizes that must agree with others (heads, groups) are usually small already, and
+/// stay.
+ExploredSize Few(const Setting& judged, const std::string& key, const Others& others = kFew) {
   ExploredSize size = Begin(judged, key);
   Setting& setting = size.setting;
   const auto reduce = [&](Numbers (*numbers_of)(const Setting&), int64_t most) {
     while (WorkOf(setting) /
                static_cast<double>(std::max<int64_t>(NumberAt(setting, key).value_or(1), 1)) >
-           kFewWork) {
+           others.work) {
       const Numbers numbers = numbers_of(setting);
       const Number* largest = LargestOf(numbers, key, most);
       if (largest == nullptr) return;
       Vary(setting, largest->first, most);
     }
   };
-  reduce(&RowsOf, kFewRows);
-  reduce(&FeaturesOf, kFewFeatures);
+  reduce(&RowsOf, others.rows);
+  reduce(&FeaturesOf, others.features);
   return size;
 }
 
@@ -196,6 +202,7 @@ std::vector<ExploredSize> ExploredSizes(const std::vector<Setting>& judged,
     for (const auto& [key, number] : SizesOf(*variant)) {
       const ExploredSize few = Few(*variant, key);
       for (const int64_t one : kNumbers) sizes.push_back(AtNumber(few, one));
+      sizes.push_back(AtNumber(Few(*variant, key, kHardlyAny), kVeryWide));
     }
   }
   for (const Setting* variant : Variants(listed)) {

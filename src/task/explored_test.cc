@@ -49,6 +49,21 @@ TEST(ExploredSizes, VariesEachSizeWhileTheOthersAreFew) {
   }
 }
 
+// An index of 16 bits is enough for 65535, and a grid's second axis may have no more blocks.
+TEST(ExploredSizes, OneOfEachIsVeryWideWithHardlyAnythingElse) {
+  const auto sizes = Explored({Of(R"({"words": 5000, "features": 96})", R"({"rows": 400})")});
+  const auto texts = Texts(sizes);
+  for (const char* one : {"rows=65537 words=8 features=8", "features=65537 rows=5 words=8",
+                          "words=65537 rows=5 features=8"}) {
+    EXPECT_THAT(texts, Contains(one));
+  }
+  for (const ExploredSize& size : sizes) {
+    if (size.number == 65537) {
+      EXPECT_TRUE(size.is_small);
+    }
+  }
+}
+
 TEST(ExploredSizes, OnlySizesWithFewElementsAreSmall) {
   for (const ExploredSize& size :
        Explored({Of(R"({"features": 4096})", R"({"rows": 20000, "features": 4096})")})) {

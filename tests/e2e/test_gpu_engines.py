@@ -27,7 +27,8 @@ class GpuEnginesTest(CupelTest):
         self.assertEqual(emulator["verdict"], "accepted")
         self.assertGreater(emulator["exploration"]["recorded"], 0)
         self.assertFalse([text for text in record["not_checked"] if "races" in text or "speed" in text], record)
-        self.assertEqual(self.cupel("verify", self.folder / "record.json", timeout=600).status, 0)
+        verified = self.cupel("verify", self.folder / "record.json", timeout=600)
+        self.assertEqual(verified.status, 0, verified)
 
     def test_what_one_engine_rejects_is_rejected(self):
         done, record = self.judged(RACE, "--settings", "single")

@@ -155,6 +155,27 @@ class OtherInputs(CupelTest):
         self.assertEqual(naive.status, 1, naive)
         self.assertRegex(naive.json["reasons"][0]["where"], r"\((extremes|heavy)\)")
 
+    def test_shifts_one_tensor_alone(self):
+        code = TASK.replace("def forward_fn(x)", "def forward_fn(x, mean)").replace("return fn(x)", "return fn(x, self.mean)")
+        code = code.replace("class Model(nn.Module):", "class Model(nn.Module):\n    def __init__(self):\n"
+                            "        super().__init__()\n        self.mean = nn.Parameter(torch.randn(128))\n")
+        folder = self.folder / "centred"
+        folder.mkdir()
+        (folder / "func_forward.py").write_text(
+            code.replace("@WHAT@", "(x - mean) * 0.5").replace("@INPUT@", "torch.randn(rows, columns)"))
+        (folder / "config_forward.json").write_text("{}")
+        # The clamp does nothing if both tensors are shifted alike.
+        body = "for (int i = 0; i < 4; ++i) r[i] = 0.5f * fminf(fmaxf(v[i] - w[t + 32 * i], -@BOUND@), @BOUND@);"
+        arguments = {"arguments": ", torch::Tensor w",
+                     "pointers": "x.data_ptr<float>(), w.data_ptr<float>(), nullptr"}
+        kinds = ["--distributions", "offset,one_offset", "--no-exact", "--no-shadow", "--no-explore"]
+        wrong = self.run_kernel(source(body, bound="8.f", **arguments), folder, "--trials", "1", *kinds)
+        self.assertEqual(wrong.status, 1, wrong)
+        self.assertIn("(one_offset)", wrong.json["reasons"][0]["where"])
+        right = self.run_kernel(source(body, bound="1e30f", **arguments), folder, *kinds)
+        self.assertEqual(right.status, 0, right)
+        self.assertIn("one_offset", right.json["settings"][0]["distributions"]["tried"])
+
     def test_tests_inputs_outside_the_usual_range(self):
         positive = self.task("torch.relu(x)", drawn="torch.rand(rows, columns)")
         copy = self.run_kernel(source(RELU, relu="v[i]"), positive, "--no-exact")

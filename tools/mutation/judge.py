@@ -73,6 +73,7 @@ def check(tools, source, task, backward, settings, scratch):
     result["codes"] = codes
     result["message"] = verdict["reasons"][0]["message"][:200] if verdict["reasons"] else ""
     result["where"] = verdict["reasons"][0]["where"] if verdict["reasons"] else ""
+    result["limits"] = [limit["message"] for limit in verdict["limits"]]
     result["seconds"] = round(verdict["timing"]["total_seconds"], 2)
     if result["outcome"] != "survived":
         result["by"] = _by(verdict, codes)

@@ -6,7 +6,7 @@ tools/mutation/parents.json lists them:
   robust-kbench, named on the command line).
 - `settings` replaces the task's own settings by small and awkward ones. The work folder gets a copy of the
   task's Python files with this configuration.
-- `full` names settings of the original task; `retry` also tries survivors at these.
+`retry` judges survivors as users do: at all settings of the original task, and at the sizes that cupel explores.
 
 A corpus of correct kernels (tests/mustpass) needs no list: each file begins with `// task:` and, if needed,
 `// direction: backward` and `// settings:`.
@@ -29,8 +29,7 @@ class Parent:
     task: pathlib.Path
     backward: bool
     settings: dict  # kind (input, init, shared) -> keyword arguments
-    full: list      # the original task's settings for survivors: "single", "heldout", "multi"
-    asked: str = "all"  # the original task's settings to use if `settings` is empty
+    asked: str = "all"  # the original task's settings, for survivors, or if `settings` is empty
 
     @property
     def published(self):
@@ -52,7 +51,7 @@ def read(published):
         if not kernel.exists() or not task.exists():
             raise SystemExit(f"mutate: parent {entry['name']}: {kernel} or {task} does not exist")
         out.append(Parent(entry["name"], entry["root"], kernel, task, entry.get("backward", False),
-                          entry.get("settings", {}), entry.get("full", [])))
+                          entry.get("settings", {})))
     return out
 
 
@@ -70,8 +69,7 @@ def read_corpus(folder):
             raise SystemExit(f"mutate: {kernel}: task {head['task']} does not exist")
         backward = head.get("direction", "forward") == "backward"
         out.append(Parent("corpus_" + kernel.stem, "corpus", kernel, task, backward,
-                          listed.get((task.name, backward), {}), ["single", "heldout", "multi"],
-                          head.get("settings", "all")))
+                          listed.get((task.name, backward), {}), head.get("settings", "all")))
     return out
 
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "app/ceilings.h"
 #include "app/kernel_list.h"
 #include "app/lanes.h"
+#include "app/rough_work.h"
 #include "assay/stream.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -70,10 +72,22 @@ class StreamRun {
   Status ReadList() {
     TRY_ASSIGN(distributions_, DistributionsOf(options_.distributions));
     TRY(ReadKernelList(options_.list, [this](const ListedKernel& listed) { return Add(listed); }));
-    if (!jobs_.empty()) return {};
+    if (!jobs_.empty()) {
+      SortJobs();
+      return {};
+    }
     return Fail(ErrorCode::kInvalidArgument, options_.list.string() + " names no kernel",
                 "write one line of JSON for each kernel: {\"kernel\": \"k.cu\", \"task\": "
                 "\"mnist_linear\"}");
+  }
+
+  /// The tasks with the largest settings first: PyTorch computes their cases longest, so a lane that
+  /// gets one last would work alone.
+  void SortJobs() {
+    std::ranges::stable_sort(jobs_, std::greater{}, [](const assay::Job& job) {
+      const assay::Question& question = job.question;
+      return RoughWork(question.task->SettingsOf(question.direction));
+    });
   }
 
   Status Add(const ListedKernel& listed) {

@@ -14,7 +14,7 @@
 #include "app/session.h"
 #include "app/suite/suite_config.h"
 #include "app/suite/suite_list.h"
-#include "app/suite/suite_order.h"
+#include "app/rough_work.h"
 #include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"

@@ -173,15 +173,16 @@ class InOrder {
 
   Status Run() {
     const bool together = launch_.request->cooperative;
+    // In other orders, blocks that may wait for each other run side by side from the start, and are
+    // interrupted at any time.
+    const bool mixes = launch_.options->schedule != 0 && BlocksWait() && !together;
+    Random interruptions(launch_.options->seed ^ launch_.options->schedule);
     do {
-      if (resident_.empty() || (waiting_ && !together)) TRY(StartNext());
-      while (together && started_ < launch_.clusters_to_run()) {
-        const uint64_t before = started_;
-        TRY(StartNext());
-        if (started_ == before) break;
-      }
+      if (resident_.empty() || (waiting_ && !together && !mixes)) TRY(StartNext());
+      if (together) TRY(StartUpTo(launch_.clusters_to_run()));
+      if (mixes) TRY(StartUpTo(kScheduleWindow));
       waiting_ = false;
-      const bool alone = resident_.size() == 1 && !together;
+      const bool alone = resident_.size() == 1 && !together && !mixes;
       // Check the first cluster early: if it does not wait for others, it continues alone.
       const bool is_first = alone && !std::exchange(first_checked_, true);
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
@@ -189,6 +190,7 @@ class InOrder {
       if (alone) quantum = kLongQuantum;
       if (is_first) quantum = watch_.first_check();
       for (size_t i = 0; i < resident_.size();) {
+        if (mixes) quantum = ShortTurn(interruptions);
         const BlockResult result = RunCluster(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};
         if (result == BlockResult::kUnfinished) {
@@ -210,6 +212,16 @@ class InOrder {
   }
 
  private:
+  /// Starts clusters until so many are resident, if there is room.
+  Status StartUpTo(uint64_t most) {
+    while (resident_.size() < most) {
+      const uint64_t before = started_;
+      TRY(StartNext());
+      if (started_ == before) break;
+    }
+    return {};
+  }
+
   Status StartNext() {
     if (started_ >= launch_.clusters_to_run()) return {};
     if (IsDeviceFull()) return {};

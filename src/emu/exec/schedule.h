@@ -1,7 +1,8 @@
 // Other fair orders of blocks and warps, to test whether a result depends on the order
 // (engine::RunOptions::schedule). If blocks wait for each other, they are permuted only within
 // windows. This is like a GPU, which starts blocks roughly in order: if a block waits for an
-// earlier one, that one starts soon. Otherwise every other schedule permutes all blocks.
+// earlier one, that one starts soon. Such blocks run side by side, and each turn ends after a random
+// number of instructions. Otherwise every other schedule permutes all blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,6 +47,11 @@ inline int64_t SliceLength(int64_t usual, uint64_t schedule, uint64_t turn) {
   if (schedule == 0) return usual;
   Random random(schedule * 0x9e3779b97f4a7c15u ^ turn);
   return 16 + static_cast<int64_t>(random.Below(uint64_t{1} << (4 + random.Below(9))));
+}
+
+/// Instructions after which a block is interrupted, to let others overtake it anywhere.
+inline int64_t ShortTurn(Random& random) {
+  return 1 + static_cast<int64_t>(random.Below(uint64_t{1} << random.Below(12)));
 }
 
 }  // namespace cupel::emu

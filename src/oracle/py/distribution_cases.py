@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 
 import torch
@@ -13,7 +14,7 @@ import memory_limit
 from carried_integers import Carried
 from case_file import write_case
 from distribution_checks import Inapplicable, check_applicable
-from distributions import LAYOUTS, TINY, WAYS, Spread
+from distributions import LAYOUTS, OF_ANY, TINY, WAYS, Spread
 from error_scale import EQUAL_TERMS, MOST_OF_EQUAL_TERMS, PEAK_SHARE, float32_share, least_error, own_share, squares
 from loaded_task import Task
 from oracle_types import Json, Report
@@ -29,8 +30,8 @@ STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result
 # Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
 # terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
 # sum 16384 equal numbers serially.
-ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16, "large": 16,
-             "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS, "denormals": EQUAL_TERMS}
+ROUNDINGS = {"uniform": 16, "offset": 16, "one_offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
+             "large": 16, "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS, "denormals": EQUAL_TERMS}
 # Sums of equal terms move by more than the random changes that show conditioning: a normalisation of equal numbers
 # divides the error of their mean by a small number.
 CONDITIONING = {"constant": EQUAL_TERMS / 4}
@@ -63,6 +64,22 @@ def carried_in(task: Task, init: Json, inputs: Json) -> Carried:
     return task.carried[key]
 
 
+def spread_of(task: Task, init: Json, inputs: Json, kind: str, values: str, keeps_unsigned: bool, seed: int) -> Spread:
+    """The replacement of a draw's tensors; of one of them, drawn by the seed, for a kind of OF_ANY."""
+    carried = carried_in(task, init, inputs)
+    spread = Spread(kind, values, keeps_unsigned, carried)
+    if kind not in OF_ANY:
+        return spread
+    key = json.dumps([init, inputs], sort_keys=True)
+    if key not in task.movable:
+        task.draw(seed, init, inputs, spread)
+        task.movable[key] = spread.movable
+    movable = task.movable[key]
+    if len(movable) < 2:
+        raise Inapplicable("the call does not have several tensors to shift")
+    return Spread(kind, values, keeps_unsigned, carried, random.Random(seed).choice(movable))
+
+
 def intermediate_errors(tiny: Outputs, usual: Outputs) -> list[float]:
     """For each output of inputs scaled down: the error that rounding may cause in intermediate results as large as
     for the task's own inputs. 0 if the function only scales its result, since its intermediate results then are
@@ -86,11 +103,10 @@ class Answer:
     def __init__(self, task: Task, init: Json, inputs: Json, kind: str, seed: int) -> None:
         self.kind, refusals = kind, []
         self.intermediate = []  # for each output, if the inputs are scaled down: see intermediate_errors
-        carried = carried_in(task, init, inputs)
         for values, keeps_unsigned in WAYS.get(kind, [(kind, False)]):
             try:
-                self.compute(task, init, inputs, Spread(kind, values, keeps_unsigned, carried),
-                             seed)
+                spread = spread_of(task, init, inputs, kind, values, keeps_unsigned, seed)
+                self.compute(task, init, inputs, spread, seed)
                 return
             except Inapplicable as refusal:
                 refusals.append(refusal)

@@ -82,6 +82,7 @@ VALUES = {
     "normal": lambda t, _: torch.randn(t.shape),
     "uniform": lambda t, _: torch.rand(t.shape),
     "offset": lambda t, _: offset(t, OFFSET),
+    "one_offset": lambda t, _: offset(t, OFFSET),
     "heavy": lambda t, _: heavy(t),
     "constant": lambda t, _: torch.randn(()).expand(t.shape),
     "zeros": lambda t, _: torch.zeros_like(t),
@@ -97,7 +98,8 @@ VALUES = {
 WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
 LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
-OF_ONE = (*PLANTED, "large")  # kinds that replace one tensor
+OF_ONE = (*PLANTED, "large")  # kinds that replace the first tensor
+OF_ANY = ("one_offset",)  # kinds that replace one of several tensors
 
 
 def is_constant(t: torch.Tensor) -> bool:
@@ -174,9 +176,13 @@ def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
 class Spread:
     """Replaces the tensors of one draw, using PyTorch's seeded generator."""
 
-    def __init__(self, kind: str, values: str, keeps_unsigned: bool, carried: Carried) -> None:
-        """`carried`: which of the task's own numbers the reference converts to integers. They stay."""
+    def __init__(self, kind: str, values: str, keeps_unsigned: bool, carried: Carried,
+                 chosen: int | None = None) -> None:
+        """`carried`: which of the task's own numbers the reference converts to integers. They stay. `chosen`: the
+        position of the tensor that a kind of OF_ANY replaces."""
         self.kind, self.values, self.keeps_unsigned, self.carried = kind, values, keeps_unsigned, carried
+        self.chosen = chosen
+        self.movable: list[int] = []  # the positions that a kind of OF_ANY could replace
         self.replaced = self.kept = 0  # tensors
         self.seen = 0  # tensors so far
 
@@ -208,6 +214,10 @@ class Spread:
             if self.keeps_unsigned and bool((own >= 0).all()):
                 self.kept += 1
                 return value
+            if self.kind in OF_ANY:
+                self.movable += [] if is_constant(own) else [position]
+                if position != self.chosen:
+                    return value
             self.replaced += 1
             if self.kind in PLANTED:
                 flat = own.flatten().clone()

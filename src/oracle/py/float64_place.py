@@ -118,8 +118,9 @@ class Gpu(Cpu):
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        before = torch.are_deterministic_algorithms_enabled()
-        torch.use_deterministic_algorithms(True, warn_only=True)  # the same inputs, the same truth
+        before = torch.get_deterministic_debug_mode()
+        # The same inputs, the same truth. use_deterministic_algorithms() imports PyTorch's compiler: seconds.
+        torch.set_deterministic_debug_mode("warn")
         try:
             # Put tensors that the reference makes on the device of its arguments.
             with self.device:
@@ -129,7 +130,7 @@ class Gpu(Cpu):
         except Exception as error:  # any error: the reference has already worked on the CPU
             raise Trouble(error) from error
         finally:
-            torch.use_deterministic_algorithms(before)
+            torch.set_deterministic_debug_mode(before)
 
     def release(self) -> None:
         if self.device is None:

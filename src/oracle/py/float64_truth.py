@@ -26,6 +26,11 @@ def raise_value(value: Any) -> Any:
 
 
 class Float64(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To hide this class from its compiler, PyTorch would import it: seconds."""
+        return False
+
     def __torch_dispatch__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         name = str(func)

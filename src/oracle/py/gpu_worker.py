@@ -33,7 +33,7 @@ def open_torch(library: str, purpose: str, gpu: int) -> Any:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     if purpose == "check":
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_deterministic_debug_mode("warn")
         torch.utils.deterministic.fill_uninitialized_memory = False
     device = torch.device("cuda", gpu)
 

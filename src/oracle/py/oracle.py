@@ -90,4 +90,5 @@ def open_server(send: Send, folders: list[str]) -> Server:
 
 
 if __name__ == "__main__":
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # references run eagerly: compiling one takes longer than running it
     sys.exit(serve(open_server))

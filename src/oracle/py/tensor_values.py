@@ -61,7 +61,8 @@ def cloned(value: Any) -> Any:
 def random_bits(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """0 or 1 for each element of the tensor, as float64 on its device. bernoulli_ is ten times slower."""
     count = tensor.numel()
-    octets = torch.empty(-(-count // 8), dtype=torch.uint8).random_(0, 256, generator=generator)
+    words = torch.empty(-(-count // 64), dtype=torch.int64).random_(-2 ** 63, None, generator=generator)
+    octets = words.view(torch.uint8)
     masks = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
     octets, masks = (float64_place.to_place_of(t, tensor) for t in (octets, masks))
     bits = octets.unsqueeze(1).bitwise_and(masks).ne(0)

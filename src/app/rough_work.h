@@ -1,4 +1,4 @@
-// Estimates work, so that a suite with many workers can start with the largest tasks.
+// Estimates work, so that suites and streams can start with the largest tasks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

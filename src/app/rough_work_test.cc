@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/suite/suite_order.h"
+#include "app/rough_work.h"
 
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@ task::Setting SettingOf(Json init, Json inputs) {
   return setting;
 }
 
-TEST(SuiteOrder, OneLargeSettingIsMoreWorkThanManySmallOnes) {
+TEST(RoughWork, OneLargeSettingIsMoreWorkThanManySmallOnes) {
   const task::Setting small = SettingOf({{"features", 10}}, {{"batch_size", 64}});
   const task::Setting large = SettingOf({{"features", 4096}}, {{"batch_size", 65536}});
   EXPECT_GT(RoughWork(std::vector{large}), RoughWork(std::vector(13, small)));
   EXPECT_GT(RoughWork(std::vector(13, small)), RoughWork(std::vector(12, small)));
 }
 
-TEST(SuiteOrder, CountsSharedArgumentsOnceAndIgnoresTextsAndFlags) {
+TEST(RoughWork, CountsSharedArgumentsOnceAndIgnoresTextsAndFlags) {
   const task::Setting shared =
       SettingOf({{"features", 1 << 20}, {"dtype", "float32"}, {"bias", true}},
                 {{"features", 1 << 20}, {"eps", 1e-5}, {"offset", 0}});

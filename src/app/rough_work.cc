@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/suite/suite_order.h"
+#include "app/rough_work.h"
 
 #include <algorithm>
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/few_inputs.h"
+
+#include <gtest/gtest.h>
+
+namespace cupel::assay {
+namespace {
+
+TEST(FewInputs, LargerCasesGetFewerTrials) {
+  EXPECT_GE(FewInputsAt(32u << 20).trials, 64);
+  EXPECT_EQ(FewInputsAt((32u << 20) + 1).trials, 2);
+  EXPECT_EQ(FewInputsAt(size_t{513} << 20).trials, 1);
+}
+
+TEST(FewInputs, EachSizeHasAnotherKindOfInputs) {
+  for (const size_t bytes : {size_t{1}, size_t{1} << 26, size_t{1} << 32}) {
+    EXPECT_GE(FewInputsAt(bytes).kinds, 1u) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace cupel::assay
