@@ -41,6 +41,7 @@ constexpr size_t kMostRefusals = 150;  // each costs a new process
 constexpr uint64_t kMostPlanBytes = uint64_t{256} << 20;   // of all recorded plans
 constexpr uint64_t kMostBufferBytes = uint64_t{64} << 20;  // of a call that is judged
 constexpr size_t kMostNodes = 256;                         // of the plan of such a call
+constexpr uint64_t kMostBlocks = 1 << 14;                  // of all its launches
 constexpr std::chrono::seconds kRecordingDeadline{120};    // hostile host code may be slow
 constexpr size_t kMostLimits = 6, kMostOptions = 8;
 constexpr size_t kMostAddressRuns = 8;
@@ -132,6 +133,14 @@ uint64_t BufferBytes(const plan::Plan& plan) {
   uint64_t bytes = 0;
   for (const plan::Buffer& buffer : plan.buffers) bytes += std::min(buffer.bytes, kMostBufferBytes);
   return bytes;
+}
+
+uint64_t BlocksOf(const plan::Plan& plan) {
+  uint64_t blocks = 0;
+  for (const plan::Node& node : plan.nodes) {
+    if (const auto* launch = std::get_if<plan::Launch>(&node.work)) blocks += launch->grid.Count();
+  }
+  return blocks;
 }
 
 template <class T>
@@ -348,7 +357,8 @@ class Explorer {
            !refusal.unsupported && !is_slow && ElementsOf(seen.args) > 0 &&
            ElementsOf(seen.args) <= kMostElements &&
            (!seen.plan ||
-            (BufferBytes(*seen.plan) < kMostBufferBytes && seen.plan->nodes.size() <= kMostNodes));
+            (BufferBytes(*seen.plan) < kMostBufferBytes && seen.plan->nodes.size() <= kMostNodes &&
+             BlocksOf(*seen.plan) <= kMostBlocks));
   }
 
   /// One size of each kind of work that no setting has, both sides of boundaries between kinds, and

@@ -5,9 +5,9 @@
 
 namespace cupel::assay {
 
-FewInputs FewInputsAt(size_t case_bytes) {
+FewInputs FewInputsAt(size_t case_bytes, bool is_single) {
   constexpr size_t kMany = 32u << 20, kVeryMany = 512u << 20;
-  if (case_bytes > kVeryMany) return {1, 1};
+  if (case_bytes > kVeryMany) return {1, is_single ? size_t{1} : size_t{0}};
   if (case_bytes > kMany) return {2, 2};
   return {std::numeric_limits<int>::max(), 2};
 }

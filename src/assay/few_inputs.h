@@ -13,7 +13,8 @@ struct FewInputs {
 };
 
 /// For a case of so many bytes. Each number of a case is compared, so few cases with many numbers
-/// are enough; PyTorch may take a minute to compute one.
-FewInputs FewInputsAt(size_t case_bytes);
+/// are enough; PyTorch may take a minute to compute one. Of the largest ones, only the task's first
+/// setting (`is_single`) has other inputs.
+FewInputs FewInputsAt(size_t case_bytes, bool is_single);
 
 }  // namespace cupel::assay

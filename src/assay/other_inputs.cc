@@ -100,7 +100,8 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
                                                            const task::Case& last) {
   if (asked.empty()) return asked;
   if (context_.question->few_inputs) {
-    most_kinds_ = FewInputsAt(last.mapping.bytes().size()).kinds;
+    const bool is_single = context_.setting->kind == task::SettingKind::kSingle;
+    most_kinds_ = FewInputsAt(last.mapping.bytes().size(), is_single).kinds;
   } else {
     excess_ = Excess(report_.counters, last);
     if (excess_ <= 1) return asked;

@@ -86,7 +86,8 @@ class SettingRun {
 
   void LimitTrials(const task::Case& wanted) {
     if (!context_.question->few_inputs) return;
-    trials_ = std::min(trials_, FewInputsAt(wanted.mapping.bytes().size()).trials);
+    const bool is_single = context_.setting->kind == task::SettingKind::kSingle;
+    trials_ = std::min(trials_, FewInputsAt(wanted.mapping.bytes().size(), is_single).trials);
   }
 
   /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.

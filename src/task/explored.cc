@@ -202,7 +202,12 @@ std::vector<ExploredSize> ExploredSizes(const std::vector<Setting>& judged,
     for (const auto& [key, number] : SizesOf(*variant)) {
       const ExploredSize few = Few(*variant, key);
       for (const int64_t one : kNumbers) sizes.push_back(AtNumber(few, one));
-      sizes.push_back(AtNumber(Few(*variant, key, kHardlyAny), kVeryWide));
+      const ExploredSize hardly_any = Few(*variant, key, kHardlyAny);
+      // The smaller one is where a search for the number from which launches fail begins.
+      for (const int64_t one : {int64_t{1024}, kVeryWide}) {
+        ExploredSize size = AtNumber(hardly_any, one);
+        if (!HasSame(sizes, size)) sizes.push_back(std::move(size));
+      }
     }
   }
   for (const Setting* variant : Variants(listed)) {

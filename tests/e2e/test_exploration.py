@@ -144,8 +144,8 @@ class Exploration(CupelTest):
                     self.assertTrue(any(text.startswith("wrong at ") for text in self.limits(done)), done)
 
     def test_a_limited_grid_needs_a_loop(self):
-        """4000 blocks fill all sizes that are judged, but not the task's own."""
-        grid = "std::min(rows, 4000)"
+        """20000 blocks fill all sizes that are judged, but not the task's own."""
+        grid = "std::min(rows, 20000)"
         inputs, caps = {"rows": 60000, "columns": 4096}, {"rows": 5, "columns": 512}
         done = self.explored(rows(grid=grid), inputs=inputs, caps=caps)
         self.assertEqual(done.codes, {"unwritten_output"}, done)

@@ -81,8 +81,8 @@ class StreamRun {
                 "\"mnist_linear\"}");
   }
 
-  /// The tasks with the largest settings first: PyTorch computes their cases longest, so a lane that
-  /// gets one last would work alone.
+  /// The tasks with the largest settings first: PyTorch computes their cases longest, so a lane
+  /// that gets one last would work alone.
   void SortJobs() {
     std::ranges::stable_sort(jobs_, std::greater{}, [](const assay::Job& job) {
       const assay::Question& question = job.question;

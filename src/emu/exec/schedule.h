@@ -1,8 +1,8 @@
 // Other fair orders of blocks and warps, to test whether a result depends on the order
 // (engine::RunOptions::schedule). If blocks wait for each other, they are permuted only within
 // windows. This is like a GPU, which starts blocks roughly in order: if a block waits for an
-// earlier one, that one starts soon. Such blocks run side by side, and each turn ends after a random
-// number of instructions. Otherwise every other schedule permutes all blocks.
+// earlier one, that one starts soon. Such blocks run side by side, and each turn ends after a
+// random number of instructions. Otherwise every other schedule permutes all blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -27,19 +27,19 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
     init, inputs = request["init"], request["inputs"]
     scales = request.get("scales")
     started = time.time()
-    draws = 0
-    if scales is None:
-        scales, draws = error_scales(task, init, inputs, report)
-    scaled = time.time()
     draw, truth = steady_draw(task, request["seed"], init, inputs)
     reference = draw.reference()
+    drawn, draws = time.time(), 0
+    if scales is None:
+        scales, draws = error_scales(task, init, inputs, report, (request["seed"], draw, truth))
+    scaled = time.time()
     task.carried.setdefault(json.dumps([init, inputs], sort_keys=True), draw.trace.carried)
     if len(scales) != 2 * len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")
     reply = write_case(task, request, folders, name, draw, reference, truth, scales)
-    return dict(reply, scales=scales, draws=draws, seconds=time.time() - scaled,
-                scale_seconds=scaled - started)
+    return dict(reply, scales=scales, draws=draws, seconds=time.time() - scaled + drawn - started,
+                scale_seconds=scaled - drawn)
 
 
 class Server:

@@ -70,13 +70,13 @@ def spread_of(task: Task, init: Json, inputs: Json, kind: str, values: str, keep
     spread = Spread(kind, values, keeps_unsigned, carried)
     if kind not in OF_ANY:
         return spread
-    key = json.dumps([init, inputs], sort_keys=True)
+    key = json.dumps([init, inputs, kind], sort_keys=True)
     if key not in task.movable:
         task.draw(seed, init, inputs, spread)
         task.movable[key] = spread.movable
     movable = task.movable[key]
-    if len(movable) < 2:
-        raise Inapplicable("the call does not have several tensors to shift")
+    if len(movable) < (2 if kind == "one_offset" else 1):
+        raise Inapplicable("the call has too few tensors to replace one")
     return Spread(kind, values, keeps_unsigned, carried, random.Random(seed).choice(movable))
 
 

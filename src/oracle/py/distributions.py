@@ -98,8 +98,7 @@ VALUES = {
 WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
 LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
-OF_ONE = (*PLANTED, "large")  # kinds that replace the first tensor
-OF_ANY = ("one_offset",)  # kinds that replace one of several tensors
+OF_ANY = ("one_offset", *PLANTED, "large")  # kinds that replace one tensor: with more, the result shows nothing else
 
 
 def is_constant(t: torch.Tensor) -> bool:
@@ -205,8 +204,6 @@ class Spread:
             if self.kind in LAYOUTS:
                 self.replaced += 1
                 return LAYOUTS[self.kind](value)
-            if self.kind in OF_ONE and (self.replaced or value.numel() < 2):
-                return value  # only one tensor gets them: with more, the result shows nothing else
             own = value.double()  # old PyTorch lacks many operations in half precision
             integers = self.carried.whole_numbers(position, own)
             if holds_labels(own) or (integers is not None and bool(integers.all())):
@@ -215,13 +212,16 @@ class Spread:
                 self.kept += 1
                 return value
             if self.kind in OF_ANY:
-                self.movable += [] if is_constant(own) else [position]
+                is_movable = value.numel() > 1 and (self.kind != "one_offset" or not is_constant(own))
+                self.movable += [position] if is_movable else []
                 if position != self.chosen:
                     return value
             self.replaced += 1
             if self.kind in PLANTED:
                 flat = own.flatten().clone()
-                flat[places(own, min(2, own.numel() // 16 + 1))] = PLANTED[self.kind]
+                where = places(own, min(2, own.numel() // 16 + 1))
+                flat[where] = PLANTED[self.kind]
+                flat[where[1:]] = -PLANTED[self.kind]  # NaN has a sign, too
                 made = flat.reshape(own.shape)
             else:
                 made = with_structure_of(own, VALUES[self.values](own, value.dtype))

@@ -109,8 +109,10 @@ def changes_by(share: float, moved: Outputs, truth: Outputs) -> bool:
     return False
 
 
-def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[list[float], int]:
-    """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials.
+def error_scales(task: Task, init: Json, inputs: Json, report: Report,
+                 own: tuple[int, Draw, Outputs]) -> tuple[list[float], int]:
+    """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials. Of outputs so
+    large that one draw is enough, `own` is that draw: the seed, the draw of a case, and its truth.
     E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
     float32), the least error, and a share of the largest of all these. The returned list then has the
     second term of each output, the conditioning."""
@@ -119,8 +121,11 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report) -> tuple[
         return task.scales[key]
     sums, draws, i = None, SCALE_DRAWS, 0
     while i < draws:
-        seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
-        draw, truth = steady_draw(task, seed, init, inputs)
+        if i == 0 and enough_draws(own[1].reference()) == 1:
+            seed, draw, truth = own
+        else:
+            seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
+            draw, truth = steady_draw(task, seed, init, inputs)
         reference, perturbed = draw.reference(), perturbed_truth(draw, truth, seed)
         sums = sums or [[0.0] * 9 for _ in reference]
         for s, r, t, p in zip(sums, reference, truth, perturbed):

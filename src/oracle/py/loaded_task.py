@@ -32,7 +32,7 @@ class Task:
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
         self.carried = {}  # by setting: Carried.masks
-        self.movable: dict[str, list[int]] = {}  # by setting: Spread.movable
+        self.movable: dict[str, list[int]] = {}  # by setting and kind: Spread.movable
         self.changed: dict[str, set[int]] = {}  # by setting: see changed_by
         self.layouts: dict[str, list[Layout | None]] = {}  # by setting
         self.spread: Callable[[Any], Any] = unchanged
