@@ -92,7 +92,9 @@ class Measurement:
     def vary_all(self) -> None:
         for i, seed in enumerate(self.seeds):
             draw, answer = self.draw(seed, seed, "draw %d of %d" % (i + 1, len(self.seeds)))
-            results = [(n, o) for n, o in zip(draw.names, answer) if o is not None]
+            # What the call changes in its arguments (running statistics) is no result here.
+            returned = len(answer) - len(draw.changed)
+            results = [(n, o) for n, o in list(zip(draw.names, answer))[:returned] if o is not None]
             here = filter_reference.reference_of(draw)
             plain = [o for _, o in results]
             if i == 0:
