@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "task/task.h"
+
 namespace cupel::assay {
 
 struct FewInputs {
@@ -13,8 +15,8 @@ struct FewInputs {
 };
 
 /// For a case of so many bytes. Each number of a case is compared, so few cases with many numbers
-/// are enough; PyTorch may take a minute to compute one. Of the largest ones, only the task's first
-/// setting (`is_single`) has other inputs.
-FewInputs FewInputsAt(size_t case_bytes, bool is_single);
+/// are enough; PyTorch may take a minute to compute one. Of the largest ones, only those of single
+/// settings have other inputs.
+FewInputs FewInputsAt(size_t case_bytes, task::SettingKind kind);
 
 }  // namespace cupel::assay

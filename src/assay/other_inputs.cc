@@ -71,7 +71,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
   std::unique_ptr<oracle::Oracle::Stream> next;
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (context_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
-    if (report_.other_inputs.tried.size() >= most_kinds_) {
+    if (most_kinds_ && report_.other_inputs.tried.size() >= *most_kinds_) {
       Skip(kinds[i], context_.question->few_inputs ? "the emulator tries it"
                                                    : "the setting is too large to try all");
       continue;
@@ -80,7 +80,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
       TRY_ASSIGN(next, OpenCases(context_, *setting_, kinds[i]));
     }
     const auto cases = std::exchange(next, nullptr);
-    if (!IsLimited() && i + 1 < kinds.size()) {
+    if (!most_kinds_ && i + 1 < kinds.size()) {
       // The oracle computes this case while the current one is judged.
       TRY_ASSIGN(next, OpenCases(context_, *setting_, kinds[i + 1]));
     }
@@ -89,7 +89,7 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
     // The few kinds that are tried must include one that randomises every parameter.
     const auto later = kinds.begin() + static_cast<std::ptrdiff_t>(i) + 1;
     const auto uniform = std::find(later, kinds.end(), Distribution::kUniform);
-    if (IsLimited() && report_.other_inputs.tried.empty() && uniform != kinds.end()) {
+    if (most_kinds_ && report_.other_inputs.tried.empty() && uniform != kinds.end()) {
       std::iter_swap(later, uniform);
     }
   }
@@ -100,8 +100,7 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
                                                            const task::Case& last) {
   if (asked.empty()) return asked;
   if (context_.question->few_inputs) {
-    const bool is_single = context_.setting->kind == task::SettingKind::kSingle;
-    most_kinds_ = FewInputsAt(last.mapping.bytes().size(), is_single).kinds;
+    most_kinds_ = FewInputsAt(last.mapping.bytes().size(), context_.setting->kind).kinds;
   } else {
     excess_ = Excess(report_.counters, last);
     if (excess_ <= 1) return asked;

@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +45,6 @@ class OtherInputTrials {
                                                  const task::Case& last);
   /// Whether a failure rejects the candidate; otherwise it is a limit.
   bool Judges(task::Distribution distribution) const;
-  bool IsLimited() const { return most_kinds_ != std::numeric_limits<size_t>::max(); }
   Result<bool> MoveToTwin();
   Result<bool> TryOne(task::Distribution distribution, oracle::Oracle::Stream& cases);
   Result<Attempt> Try(const task::Case& wanted, task::Distribution distribution, bool judged);
@@ -62,10 +60,10 @@ class OtherInputTrials {
   const task::Setting* setting_;  // the context's, or twin_
   std::optional<task::Setting> twin_;
   std::optional<plan::Plan> plan_;
-  bool reads_values_ = false;  // Recording::reads_values of plan_
-  std::string key_;            // RecordingKey of the arguments for which plan_ was recorded
-  double excess_ = 0;          // how many times too large the setting is
-  size_t most_kinds_ = std::numeric_limits<size_t>::max();
+  bool reads_values_ = false;         // Recording::reads_values of plan_
+  std::string key_;                   // RecordingKey of the arguments for which plan_ was recorded
+  double excess_ = 0;                 // how many times too large the setting is
+  std::optional<size_t> most_kinds_;  // to try, if not all
 };
 
 }  // namespace cupel::assay

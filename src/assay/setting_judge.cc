@@ -86,8 +86,8 @@ class SettingRun {
 
   void LimitTrials(const task::Case& wanted) {
     if (!context_.question->few_inputs) return;
-    const bool is_single = context_.setting->kind == task::SettingKind::kSingle;
-    trials_ = std::min(trials_, FewInputsAt(wanted.mapping.bytes().size(), is_single).trials);
+    const size_t bytes = wanted.mapping.bytes().size();
+    trials_ = std::min(trials_, FewInputsAt(bytes, context_.setting->kind).trials);
   }
 
   /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.

@@ -19,12 +19,12 @@ enum class Distribution : uint8_t {
   kTiny,      // the task's own, times 2^-10
   // Judged like the usual inputs.
   kNormal,
-  kUniform,   // 0 to 1, not centered
-  kOffset,    // the task's own, plus 10 standard deviations
+  kUniform,    // 0 to 1, not centered
+  kOffset,     // the task's own, plus 10 standard deviations
   kOneOffset,  // the same, but only one of several tensors, drawn by the seed
-  kNegative,  // the task's own, shifted 10 standard deviations below zero, times 20 if possible
-  kHeavy,     // heavy tails
-  kConstant,  // one random value per tensor
+  kNegative,   // the task's own, shifted 10 standard deviations below zero, times 20 if possible
+  kHeavy,      // heavy tails
+  kConstant,   // one random value per tensor
   kZeros,
   kExtremes,  // the task's own, with a few elements at secret positions multiplied by 1000
   // A failure on these only adds a limitation to the verdict, unless the task's domain includes

@@ -11,10 +11,10 @@
 #include <stop_token>
 #include <system_error>
 
+#include "app/rough_work.h"
 #include "app/session.h"
 #include "app/suite/suite_config.h"
 #include "app/suite/suite_list.h"
-#include "app/rough_work.h"
 #include "app/suite/suite_results.h"
 #include "archive/suite_store.h"
 #include "base/hash.h"

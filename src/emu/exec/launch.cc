@@ -176,13 +176,18 @@ class InOrder {
     // In other orders, blocks that may wait for each other run side by side from the start, and are
     // interrupted at any time.
     const bool mixes = launch_.options->schedule != 0 && BlocksWait() && !together;
+    const uint64_t side_by_side = together ? launch_.clusters_to_run()
+                                  : mixes  ? kScheduleWindow
+                                           : 0;
     Random interruptions(launch_.options->seed ^ launch_.options->schedule);
     do {
-      if (resident_.empty() || (waiting_ && !together && !mixes)) TRY(StartNext());
-      if (together) TRY(StartUpTo(launch_.clusters_to_run()));
-      if (mixes) TRY(StartUpTo(kScheduleWindow));
+      if (side_by_side > 0) {
+        TRY(StartUpTo(side_by_side));
+      } else if (resident_.empty() || waiting_) {
+        TRY(StartNext());
+      }
       waiting_ = false;
-      const bool alone = resident_.size() == 1 && !together && !mixes;
+      const bool alone = resident_.size() == 1 && side_by_side == 0;
       // Check the first cluster early: if it does not wait for others, it continues alone.
       const bool is_first = alone && !std::exchange(first_checked_, true);
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;

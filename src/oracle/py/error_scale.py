@@ -119,9 +119,9 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
-    sums, draws, i = None, SCALE_DRAWS, 0
-    while i < draws:
-        if i == 0 and enough_draws(own[1].reference()) == 1:
+    sums, draws = None, enough_draws(own[1].reference())
+    for i in range(draws):
+        if draws == 1:
             seed, draw, truth = own
         else:
             seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
@@ -136,10 +136,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
                 s[3 * j] += total
                 s[3 * j + 1] += count
                 s[3 * j + 2] = max(s[3 * j + 2], largest)
-        if i == 0:
-            draws = enough_draws(reference)
-        i += 1
-        report("error scale, draw %d of %d" % (i, draws))
+        report("error scale, draw %d of %d" % (i + 1, draws))
     scales, conditions = [], []
     for s, r in zip(sums, reference):
         if r is None or not r.is_floating_point():
