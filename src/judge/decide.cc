@@ -10,6 +10,7 @@
 
 #include "base/name_some.h"
 #include "judge/controls.h"
+#include "judge/rounding_direction.h"
 #include "judge/verdict.h"
 
 namespace cupel::judge {
@@ -259,6 +260,26 @@ Tally Judge(records::Verdict& verdict, Collected& all) {
   return tally;
 }
 
+/// Rejects results that are rounded in one direction, which no single trial shows.
+void CollectRounding(records::Verdict& verdict, Collected& all, Tally& tally) {
+  const auto problem = FindRoundingProblem(verdict.settings);
+  if (!problem) return;
+  for (const size_t i : problem->settings) {
+    records::SettingReport& setting = verdict.settings[i];
+    if (setting.status != records::SettingStatus::kPassed) continue;
+    setting.status = records::SettingStatus::kFailed;
+    --tally.passed;
+    ++tally.failed;
+    all.comparisons.Add("rounding",
+                        {"wrong_result",
+                         problem->message,
+                         fmt::format("{} output {}", setting.id, problem->output),
+                         {setting.id, std::nullopt, problem->output, "", 0},
+                         SizeText(setting)},
+                        setting.id);
+  }
+}
+
 records::Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given,
                            records::Verdict& verdict) {
   const records::Decision given = verdict.decision == records::Decision::kAccepted
@@ -341,7 +362,8 @@ std::string PlaceText(const records::SettingReport& setting, size_t trial, size_
 records::Verdict Decide(records::Verdict verdict) {
   Collected all;
   const bool reasons_given = !verdict.reasons.empty();
-  const Tally tally = Judge(verdict, all);
+  Tally tally = Judge(verdict, all);
+  CollectRounding(verdict, all, tally);
   all.problems.MoveTo(verdict.reasons);
   all.findings.MoveTo(verdict.reasons);
   all.comparisons.MoveTo(verdict.reasons);

@@ -45,6 +45,7 @@ Totals Combine(Totals a, const Totals& b) {
   a.pairs += b.pairs;
   a.wrong += b.wrong;
   a.non_finite_wrong += b.non_finite_wrong;
+  a.rounding.Add(b.rounding);
   for (int64_t index : b.first_wrong) {
     if (a.first_wrong.size() < kFirstWrong) a.first_wrong.push_back(index);
   }
@@ -85,6 +86,8 @@ bool Scanner::IsWrong(int64_t i) const {
 
 Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
   Totals totals;
+  totals.rounding = RoundingCounter(rule_.dtype);
+  const bool counts = totals.rounding.counts();
   const auto wrong = [&](int64_t i) {
     ++totals.wrong;
     if (totals.first_wrong.size() < kFirstWrong) totals.first_wrong.push_back(i);
@@ -98,6 +101,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
       if (!std::isfinite(g)) ++totals.non_finite_wrong;
       continue;
     }
+    if (counts) totals.rounding.Add(g, w);
     const bool exact_wrong = rule_.exact && IsWrong(i);
     // A neighbour at a tie is no error.
     const double error = rule_.exact && !exact_wrong ? 0 : rule_.ErrorOf(g, w);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "judge/rounding_counter.h"
 #include "task/tensor.h"
 
 namespace cupel::judge {
@@ -83,6 +84,7 @@ struct Totals {
   int64_t wrong = 0;
   int64_t non_finite_wrong = 0;      // wrong elements that are NaN or infinite
   std::vector<int64_t> first_wrong;  // at most 5
+  RoundingCounter rounding;
 };
 
 /// `b` must cover later elements than `a`.

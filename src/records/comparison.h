@@ -13,6 +13,22 @@ struct WrongElement {
   double got = 0, wanted = 0;
 };
 
+/// How the elements of a 16-bit output were rounded. Empty for other types. A unit is the distance
+/// of neighbouring numbers of the type at the truth.
+struct RoundedResults {
+  int64_t count = 0;        // elements whose truth is normal and not a number of the type
+  int64_t above = 0;        // of these: greater than the truth
+  int64_t outward = 0;      // of these: farther from zero than the truth
+  int64_t beyond_half = 0;  // of these: off by more than half a unit, and at most one
+  int64_t beyond_one = 0;   // of these: off by more than one unit
+  int64_t subnormal = 0;    // elements whose truth is subnormal
+  int64_t flushed = 0;      // of these: zero, though the truth is several of the smallest numbers
+  double roundoff = 0;      // the unit roundoff of the type
+  double bias = 0;          // sum of error times truth, over the sum of the squared truth
+
+  bool is_empty() const { return count == 0 && subnormal == 0; }
+};
+
 struct Comparison {
   bool ok = false;
   /// "wrong_shape", "wrong_dtype", "not_finite", "wrong_result"; "broken_case" if the case itself
@@ -24,6 +40,7 @@ struct Comparison {
   double rms_limit = 0, max_limit = 0;  // what is allowed
   int64_t wrong_count = 0, count = 0;
   std::vector<WrongElement> first_wrong;  // at most 5, in row-major order
+  RoundedResults rounding;
 
   /// The larger of error / limit over both limits; 0 for exact outputs that are correct.
   double Severity() const;

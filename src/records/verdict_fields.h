@@ -103,6 +103,22 @@ struct Fields<WrongElement> {
 };
 
 template <>
+struct Fields<RoundedResults> {
+  template <typename Visitor, typename Record>
+  static void Visit(Visitor& visit, Record& r) {
+    visit("elements", r.count, "whose truth is normal and not a number of the type");
+    visit("above", r.above, "how many of them are greater than the truth");
+    visit("outward", r.outward, "how many are farther from zero than the truth");
+    visit("beyond_half", r.beyond_half, "how many are off by more than half a unit, at most one");
+    visit("beyond_one", r.beyond_one, "how many are off by more than one unit");
+    visit("subnormal", r.subnormal, "elements whose truth is a subnormal number");
+    visit("flushed", r.flushed, "how many of them are zero, though the truth is far from it");
+    visit("roundoff", r.roundoff, "the unit roundoff of the type");
+    visit("bias", r.bias, "the error along the truth: 0.01 is 1 % too large");
+  }
+};
+
+template <>
 struct Fields<Comparison> {
   template <typename Visitor, typename Record>
   static void Visit(Visitor& visit, Record& c) {
@@ -119,6 +135,8 @@ struct Fields<Comparison> {
              "if not `ok`: name of that cause ([judging.md](../judging.md)); may be empty");
     visit.If(!c.ok, "first_wrong", c.first_wrong,
              "if not `ok`: at most 5 elements, each with `index`, `got`, `wanted`");
+    visit.If(!c.rounding.is_empty(), "rounding", c.rounding,
+             "16-bit outputs: how the elements were rounded");
   }
 };
 
