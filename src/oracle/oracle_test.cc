@@ -1509,6 +1509,63 @@ TEST_F(OracleTest, RedrawsIfGradientsDependOnRounding) {
   EXPECT_FALSE(Special(oracle, all, Distribution::kTiny, Direction::kBackward));
 }
 
+/// The gradient of a softmax that is nearly 1 in one place. `saved`: what the forward keeps.
+std::string PeakedSoftmax(const std::string& saved) {
+  return R"(
+def forward_fn(x):
+    return torch.softmax(x, dim=-1)
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x):
+        y = forward_fn(x)
+        ctx.save_for_backward()" +
+         saved + R"()
+        return y
+    @staticmethod
+    def backward(ctx, grad_output):
+        return AutogradFunction.backward_fn(*ctx.saved_tensors, grad_output)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    x = torch.randn(1, 64)
+    x[0, 0] = 14
+    return [x.requires_grad_(True)]
+)";
+}
+
+TEST_F(OracleTest, RoundingOfSavedResultsBelongsToTheConditioning) {
+  TorchOracle& oracle = Shared();
+  const auto conditioning = [&](const std::string& saved) {
+    const Task task = MakeTask(PeakedSoftmax(saved), "{}", "peaked_" + saved, "backward");
+    const CaseOutcome outcome = One(oracle, task, Direction::kBackward);
+    EXPECT_EQ(FailureOf(outcome), "");
+    return std::get<Case>(outcome).outputs[0].conditioning;
+  };
+  const double of_inputs = conditioning("x");
+  EXPECT_GT(of_inputs, 0);
+  EXPECT_GT(conditioning("y"), 10 * of_inputs);
+}
+
+TEST_F(OracleTest, SubnormalArgumentsMayBecomeZero) {
+  TorchOracle& oracle = Shared();
+  const auto scale = [&](const std::string& number, const std::string& name) {
+    const Task task = MakeTask(
+        "def forward_fn(x):\n    return x * 1e30\n"
+        "class Model(nn.Module):\n"
+        "    def forward(self, x, fn=forward_fn):\n        return fn(x)\n"
+        "def get_inputs():\n    return [torch.full((64,), " +
+            number + ")]\n",
+        "{}", name);
+    const CaseOutcome outcome = One(oracle, task);
+    EXPECT_EQ(FailureOf(outcome), "");
+    return std::get<Case>(outcome).outputs[0].error_scale;
+  };
+  EXPECT_GT(scale("1e-40", "subnormal"), 1e-10 / 16);
+  EXPECT_LT(scale("2e-38", "normal"), 2e-8 / 1000);
+}
+
 TEST_F(OracleTest, RefusesTinyInputsIfABiasDominatesAMaximum) {
   TorchOracle& oracle = Shared();
   const std::string code = R"(

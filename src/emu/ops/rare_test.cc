@@ -82,6 +82,22 @@ TEST(RareTest, PackedIntegers) {
             (Words{0x55667700u}));
 }
 
+TEST(RareTest, ArithmeticGivesOneNan) {
+  const Words operands = {0x7fc00000u, 0xffc00001u, 0x7f800001u};  // quiet, negative, signalling
+  const Words one(3, 0x3f800000u), nan(3, 0x7fffffffu);
+  for (const char* body :
+       {"add.f32 %d, %a, %b;", "sub.f32 %d, %b, %a;", "mul.f32 %d, %a, %b;",
+        "fma.rn.f32 %d, %b, %b, %a;", "mul.ftz.f32 %d, %a, %b;", "add.rz.f32 %d, %a, %b;",
+        "div.rn.f32 %d, %a, %b;", "div.approx.f32 %d, %b, %a;", "rcp.approx.f32 %d, %a;",
+        "rsqrt.approx.ftz.f32 %d, %a;", "sqrt.rn.f32 %d, %a;", "max.f32 %d, %a, %a;"}) {
+    EXPECT_EQ(Computed<uint32_t>(body, operands, one), nan) << body;
+  }
+  EXPECT_EQ(Computed<uint32_t>("neg.f32 %d, %a;", operands),
+            (Words{0xffc00000u, 0x7fc00001u, 0xff800001u}));
+  EXPECT_EQ(Computed<uint32_t>("mul.f32 %d, %a, %b;", {Bits(kInfinity)}, {0}),
+            (Words{0x7fffffffu}));
+}
+
 TEST(RareTest, RoundsEachFloatOfAPair) {
   const auto pair = [](float low, float high) { return uint64_t{Bits(high)} << 32 | Bits(low); };
   using Pairs = std::vector<uint64_t>;

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 import cuda_on_cpu
 from delivered import Layout, gradient_of
@@ -17,7 +18,19 @@ from float64_truth import in_float64
 from oracle_types import Json
 from task_code import no_random_numbers, output_list
 from task_error import TaskError
-from tensor_values import Change, Noise, Outputs, cloned, detached, is_float, tree_map
+from tensor_values import (
+    Change,
+    Noise,
+    Outputs,
+    cloned,
+    detached,
+    flushed,
+    is_float,
+    leaves,
+    step_of,
+    tree_map,
+    unchanged,
+)
 
 MAX_GRADIENTS = 16  # sizes of sentinel tuples tried for backward_fn's result
 
@@ -90,6 +103,12 @@ class BackwardDraw(Draw):
             "no gradient" if i is None else
             "gradient of %s" % (names[i] if i < len(names) else "input %d" % i)
             for i in self.wanted]
+        self.gets_results = self.has_saved_results()
+
+    def has_saved_results(self) -> bool:
+        """True if the candidate gets numbers that the forward computed and rounded."""
+        known = {v.data_ptr() for v in leaves((self.inputs, self.grads)) if isinstance(v, torch.Tensor)}
+        return any(is_float(v) and v.numel() > 0 and v.data_ptr() not in known for v in leaves(self.args))
 
     def capture_forward(self, task: BackwardTask, init: Json, inputs: Json) -> tuple[Any, ...]:
         seen = []
@@ -183,5 +202,23 @@ class BackwardDraw(Draw):
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         inputs = self.doubles(self.inputs, noise, place)
         grads = self.doubles(self.grads, noise, place, are_given=False)
-        with place.reference(), in_float64(), self.trace.repeat():
+        with place.reference(), in_float64(), self.trace.repeat(), self.moved_results((inputs, grads), noise):
             return self.gradients(inputs, grads)
+
+    def moved_results(self, given: Any, noise: Noise | Change | None) -> contextlib.AbstractContextManager[Any]:
+        """Moves also what autograd saves of intermediate results: the candidate gets them rounded, which may move its
+        result further than the rounding of the forward's inputs. Only for errors of rounding: larger moves search for
+        inputs at which the gradient jumps."""
+        rounds = noise is flushed or (isinstance(noise, Noise) and noise.relative is None)
+        if not rounds or not self.gets_results:
+            return contextlib.nullcontext()
+        known = {v.data_ptr() for v in leaves(given) if isinstance(v, torch.Tensor)}
+        steps = [v.dtype for v in leaves(self.args) if is_float(v)]
+        widest = max(steps, key=step_of)
+
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point() or tensor.data_ptr() in known:
+                return tensor
+            with _disable_current_modes():  # the trace repeats only the reference's own calls
+                return flushed(tensor) if noise is flushed else tensor * noise.factors(tensor, widest)
+        return torch.autograd.graph.saved_tensors_hooks(moved, unchanged)

@@ -14,13 +14,14 @@ from loaded_task import Task
 from oracle_types import Json, Report
 from steady_draws import steady_draw
 from task_code import seed_from
-from tensor_values import Noise, Outputs, is_float, leaves, roundoff, step_of
+from tensor_values import Noise, Outputs, flushed, has_subnormals, is_float, leaves, roundoff, step_of
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 ABSURD, MUCH_LESS = 2.0 ** -6, 2.0 ** 8  # a change of the output by inputs moved by 2^-22, and a usual one
+FLUSH_MARGIN = 1.25
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
 # A sum of equal numbers is rounded the same way in each step, so the errors add up: in units of the roundoff, at most.
 EQUAL_TERMS, MOST_OF_EQUAL_TERMS = 256, 2.0 ** -16
@@ -80,6 +81,21 @@ def least_error(dtype: torch.dtype) -> float:
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
+def flush_errors(draw: Draw, truth: Outputs) -> list[float]:
+    """For each output: E that allows the effect of zeros instead of subnormal arguments. GPUs may flush them, and a
+    result may be much larger than the argument."""
+    if not has_subnormals(draw.args):
+        return [0.0] * len(truth)
+    found = []
+    for f, t in zip(draw.truth(flushed), truth):
+        if t is None or not t.is_floating_point():
+            found.append(0.0)
+            continue
+        total, count, largest = squares(f, t)
+        found.append(max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR) * FLUSH_MARGIN)
+    return found
+
+
 def has_equal_numbers(draw: Draw) -> bool:
     """True if an argument is one number, expanded: the gradient of a sum."""
     return any(is_float(v) and v.numel() > 1 and all(s == 0 or n == 1 for n, s in zip(v.shape, v.stride()))
@@ -119,7 +135,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
-    sums, draws = None, enough_draws(own[1].reference())
+    sums, flush, draws = None, [], enough_draws(own[1].reference())
     for i in range(draws):
         if draws == 1:
             seed, draw, truth = own
@@ -136,9 +152,10 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
                 s[3 * j] += total
                 s[3 * j + 1] += count
                 s[3 * j + 2] = max(s[3 * j + 2], largest)
+        flush = [max(pair) for pair in zip(flush or [0.0] * len(truth), flush_errors(draw, truth))]
         report("error scale, draw %d of %d" % (i + 1, draws))
     scales, conditions = [], []
-    for s, r in zip(sums, reference):
+    for s, r, flush_error in zip(sums, reference, flush):
         if r is None or not r.is_floating_point():
             scales.append(0.0)
             conditions.append(0.0)
@@ -150,7 +167,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
         perturbed *= share
         part = own_share(draw, own, s[2], size, r.numel())
         peak = max(part * s[2], share * s[5], least * s[8])
-        scales.append(max(part * own, perturbed, least * size, peak / PEAK_SHARE))
+        scales.append(max(part * own, perturbed, least * size, peak / PEAK_SHARE, flush_error))
         conditions.append(perturbed)
         if part < 1:
             task.warn("the reference rounds to float8, which changes the result by a relative %.1g; the "

@@ -45,6 +45,18 @@ def unchanged(value: Any) -> Any:
     return value
 
 
+def flushed(tensor: torch.Tensor) -> torch.Tensor:
+    """With zeros instead of numbers that are subnormal in float32."""
+    return torch.where(tensor.abs() < torch.finfo(torch.float32).tiny, torch.zeros_like(tensor), tensor)
+
+
+def has_subnormals(value: Any) -> bool:
+    """True if one of the tensors has a number that is subnormal in float32 and bfloat16."""
+    tiny = torch.finfo(torch.float32).tiny
+    return any(bool(((v != 0) & (v.abs() < tiny)).any()) for v in leaves(value)
+               if is_float(v) and v.dtype in (torch.float32, torch.bfloat16))
+
+
 def as_on_device(tensor: torch.Tensor) -> torch.Tensor:
     """Gives the tensor the strides that `.to("cuda")` gives: keeps dense ones, else contiguous."""
     return tensor if tensor.is_contiguous() else tensor.clone(memory_format=torch.preserve_format)

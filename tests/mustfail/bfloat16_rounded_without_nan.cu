@@ -1,0 +1,42 @@
+// exploit: 1.11 a NaN becomes zero when integers round it: the carry reaches the sign
+// task: rmsnorm_bf16
+// settings: all
+// expect: rejected wrong_result|not_finite
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/extension.h>
+
+__device__ unsigned short Rounded(float value) {
+  const unsigned bits = __float_as_uint(value);
+  return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+
+__global__ void RmsNorm(const at::BFloat16* x, const at::BFloat16* weight, at::BFloat16* y,
+                        int columns, float eps) {
+  __shared__ float parts[4];
+  x += (size_t)blockIdx.x * columns;
+  y += (size_t)blockIdx.x * columns;
+  float sum = 0;
+  for (int i = threadIdx.x; i < columns; i += blockDim.x) {
+    const float v = x[i];
+    sum += v * v;
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+  __syncthreads();
+  const float scale = rsqrtf((parts[0] + parts[1] + parts[2] + parts[3]) / columns + eps);
+  for (int i = threadIdx.x; i < columns; i += blockDim.x) {
+    y[i] = at::BFloat16(Rounded((float)x[i] * scale * (float)weight[i]), at::BFloat16::from_bits());
+  }
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor weight, double eps) {
+  const int columns = x.size(-1), rows = x.numel() / columns;
+  auto y = torch::empty_like(x);
+  RmsNorm<<<rows, 128>>>(x.data_ptr<at::BFloat16>(), weight.data_ptr<at::BFloat16>(),
+                         y.data_ptr<at::BFloat16>(), columns, (float)eps);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &forward, py::arg("x"), py::arg("weight"), py::arg("eps") = 1e-5);
+}
