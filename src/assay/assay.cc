@@ -271,6 +271,7 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts, sandbox);
     verdict.not_checked = NotChecked(verdict, question, launched);
+    AddOwnSizesLimit(verdict);
     verdict.total_seconds = SecondsSince(start);
     return std::move(judged);
   };
@@ -391,6 +392,7 @@ Result<Judged> CombineEngines(const Question& question, Judged emulated,
   if (other.alone || ends) return emulated;
   TRY_ASSIGN(Judged both, judge_on_gpu());
   both.launched.merge(emulated.launched);
+  RemoveOwnSizesLimit(emulated.verdict);  // the GPU judged them
   both.verdict = judge::Combine(std::move(both.verdict), std::move(emulated.verdict));
   both.verdict.not_checked =
       NotChecked(both.verdict.other_engines.front(), other.question, both.launched, true);

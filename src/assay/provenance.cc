@@ -22,6 +22,8 @@
 namespace cupel::assay {
 namespace {
 
+constexpr std::string_view kOwnSizes = "own_sizes";
+
 constexpr size_t kNamed = 4;  // settings or kernels listed in a sentence
 
 std::string Processor() {
@@ -167,23 +169,6 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
                                  all - verdict.settings.size(), all));
     }
   }
-  // Without the sizes that were explored, and those that the candidate does not claim.
-  const auto is_judged = [](const records::SettingReport& setting) {
-    return !IsExplored(setting) && setting.status != records::SettingStatus::kNotDeclared;
-  };
-  const auto judged = std::count_if(verdict.settings.begin(), verdict.settings.end(), is_judged);
-  const auto smaller = std::count_if(
-      verdict.settings.begin(), verdict.settings.end(),
-      [&](const auto& setting) { return is_judged(setting) && !setting.reduced.empty(); });
-  if (smaller > 0 && !beside_gpu) {
-    list.push_back(fmt::format(
-        "the task's own sizes at {} of {} settings: the emulator used the smaller sizes of "
-        "task.json{} (use --full-size or a GPU to check the task's own sizes)",
-        smaller, judged,
-        verdict.exploration.recorded > 0
-            ? "; at the task's own, the launches and the addresses of some blocks were checked"
-            : ""));
-  }
   AddUnlaunchedKernels(verdict, launched, list);
   if (!question.shadows) list.emplace_back("equality in exact arithmetic (not requested)");
   if (!question.integers) list.emplace_back("bit-equality on small integers (not requested)");
@@ -204,6 +189,39 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
   AddUntried(verdict, "equality in exact arithmetic", &records::Established::shadow_note, list);
   AddUntried(verdict, "bit-equality on small integers", &records::Established::exact_note, list);
   return list;
+}
+
+void AddOwnSizesLimit(records::Verdict& verdict) {
+  // Without the sizes that were explored, and those that the candidate does not claim.
+  const auto is_judged = [](const records::SettingReport& setting) {
+    return !IsExplored(setting) && setting.status != records::SettingStatus::kNotDeclared;
+  };
+  if (!verdict.accepted()) return;
+  const records::SettingReport* first = nullptr;
+  int judged = 0, smaller = 0;
+  for (const records::SettingReport& setting : verdict.settings) {
+    if (!is_judged(setting)) continue;
+    ++judged;
+    if (setting.reduced.empty()) continue;
+    ++smaller;
+    if (first == nullptr) first = &setting;
+  }
+  if (first == nullptr) return;
+  verdict.exploration.limits.push_back(
+      {std::string(kOwnSizes),
+       fmt::format(
+           "was judged at smaller sizes than the task's own at {} of {} settings ({}: {}){} "
+           "(use --full-size or a GPU for the task's own)",
+           smaller, judged, first->id, first->reduced,
+           verdict.exploration.recorded > 0
+               ? "; at the task's own, only the launches and the addresses of some blocks "
+                 "were checked"
+               : "")});
+}
+
+void RemoveOwnSizesLimit(records::Verdict& verdict) {
+  std::erase_if(verdict.exploration.limits,
+                [](const records::SizeLimit& limit) { return limit.code == kOwnSizes; });
 }
 
 }  // namespace cupel::assay

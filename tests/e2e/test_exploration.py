@@ -79,7 +79,8 @@ class Exploration(CupelTest):
         return done
 
     def limits(self, done):
-        return [limit["message"] for limit in done.json["exploration"]["limits"]]
+        """Without the one that says that smaller sizes were judged."""
+        return [limit["message"] for limit in done.json["exploration"]["limits"] if limit["code"] != "own_sizes"]
 
     def test_right_at_every_size(self):
         done = self.explored(rows())
@@ -175,6 +176,14 @@ class Exploration(CupelTest):
         done = self.explored(rows(checks='TORCH_CHECK(x.size(1) <= 2000, "at most 2000 columns");'))
         self.assertEqual(done.json["verdict"], "accepted", done)
         self.assertTrue(any("at most 2000 columns" in text for text in self.limits(done)), done)
+
+    def test_smaller_sizes_than_the_tasks_own_are_a_limit(self):
+        smaller = "limit: was judged at smaller sizes than the task's own at 1 of 4 settings (single-0: rows=5 (of 900))"
+        for args, limited in (((), True), (("--full-size",), False)):
+            with self.subTest(args=args):
+                done = self.explored(rows(), *args, inputs={"rows": 900, "columns": 64}, caps={"rows": 5})
+                self.assertEqual(done.json["verdict"], "accepted", done)
+                self.assertEqual(smaller in " ".join(done.out.split()), limited, done)
 
     def test_workspaces_of_large_sizes_do_not_stay(self):
         source = rows(checks="""
