@@ -259,6 +259,20 @@ Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
 
 namespace {
 
+/// Adds a limit to an accepted verdict if the host code's work does not follow PyTorch's current
+/// stream.
+Status TryOtherStream(record::CallRecorder& recorder, records::Verdict& verdict) {
+  if (!verdict.accepted()) return {};
+  TRY_ASSIGN(const auto refusal, recorder.RecordOnOtherStream());
+  if (!refusal || refusal->code != "unordered_work") return {};
+  verdict.exploration.limits.push_back(
+      {std::string(records::kCurrentStream),
+       fmt::format("ignores PyTorch's current stream: if that is not the default stream, {} (use "
+                   "at::cuda::getCurrentCUDAStream())",
+                   refusal->message)});
+  return {};
+}
+
 Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
                              const Question& question) {
   const auto start = std::chrono::steady_clock::now();
@@ -375,6 +389,7 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
       if (claim.covered[i]) explored.settings.push_back(settings[i]);
     }
     TRY(Explore(candidate, question, parts, explored, verdict, launched));
+    TRY(TryOtherStream(state.recorder(), verdict));
   }
   const bool is_program = images == nullptr;
   for (const auto& image : is_program ? judged.images : *images) {

@@ -22,8 +22,6 @@
 namespace cupel::assay {
 namespace {
 
-constexpr std::string_view kOwnSizes = "own_sizes";
-
 constexpr size_t kNamed = 4;  // settings or kernels listed in a sentence
 
 std::string Processor() {
@@ -208,7 +206,7 @@ void AddOwnSizesLimit(records::Verdict& verdict) {
   }
   if (first == nullptr) return;
   verdict.exploration.limits.push_back(
-      {std::string(kOwnSizes),
+      {std::string(records::kOwnSizes),
        fmt::format(
            "was judged at smaller sizes than the task's own at {} of {} settings ({}: {}){} "
            "(use --full-size or a GPU for the task's own)",
@@ -221,7 +219,7 @@ void AddOwnSizesLimit(records::Verdict& verdict) {
 
 void RemoveOwnSizesLimit(records::Verdict& verdict) {
   std::erase_if(verdict.exploration.limits,
-                [](const records::SizeLimit& limit) { return limit.code == kOwnSizes; });
+                [](const records::SizeLimit& limit) { return limit.code == records::kOwnSizes; });
 }
 
 }  // namespace cupel::assay

@@ -68,6 +68,11 @@ class CallRecorder {
   /// with what is wrong in another order.
   virtual Result<std::variant<std::monostate, Refusal>> Recheck() = 0;
 
+  /// Records the first request of Record() once more, as if PyTorch's current stream were another
+  /// than the default one. Returns the refusal, or nothing if the function's work follows that
+  /// stream, or if this cannot be seen.
+  virtual Result<std::optional<Refusal>> RecordOnOtherStream() { return std::optional<Refusal>(); }
+
   /// The confinement of the candidate's host code.
   virtual const os::SandboxReport& sandbox() const = 0;
 };

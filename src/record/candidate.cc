@@ -207,7 +207,7 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
                                   const Surroundings& around) const {
   Session& session = CurrentSession();
   AbiArguments args(request.args);
-  const auto addresses = session.BeginCall(seed, args.storages());
+  const auto addresses = session.BeginCall(seed, args.storages(), request.other_stream);
   for (size_t i = 0; i < addresses.size(); ++i) args.tensors()[i].storage = addresses[i];
   std::array<char, 2000> message{};
   Returned returned;

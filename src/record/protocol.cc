@@ -284,9 +284,10 @@ Json ToJson(const Request& request) {
   Json args = Json::array();
   for (const Argument& argument : request.args) args.push_back(WriteArgument(argument));
   return Json{
-      {"function", request.function},     {"args", std::move(args)},
-      {"recordings", request.recordings}, {"seed", std::bit_cast<int64_t>(request.seed)},
-      {"budget_us", request.budget_us},   {"may_return_numbers", request.may_return_numbers}};
+      {"function", request.function},        {"args", std::move(args)},
+      {"recordings", request.recordings},    {"seed", std::bit_cast<int64_t>(request.seed)},
+      {"budget_us", request.budget_us},      {"may_return_numbers", request.may_return_numbers},
+      {"other_stream", request.other_stream}};
 }
 
 Result<Request> RequestFromJson(const Json& json) {
@@ -304,6 +305,7 @@ Result<Request> RequestFromJson(const Json& json) {
   request.seed = std::bit_cast<uint64_t>(seed);
   TRY_ASSIGN(request.budget_us, JsonInt(json, "budget_us", kWhat));
   TRY_ASSIGN(request.may_return_numbers, JsonBool(json, "may_return_numbers", kWhat));
+  TRY_ASSIGN(request.other_stream, JsonBool(json, "other_stream", kWhat));
   return request;
 }
 

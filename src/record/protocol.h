@@ -56,6 +56,7 @@ struct Request {
   uint64_t seed = 0;
   int64_t budget_us = 0;            // after this time, fewer recordings are enough
   bool may_return_numbers = false;  // a program calls the function, and uses them
+  bool other_stream = false;        // PyTorch's current stream is not the default one
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

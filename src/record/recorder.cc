@@ -502,6 +502,15 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Impl::RecheckInOrder(
   return Checked(std::monostate());
 }
 
+Result<std::optional<Refusal>> Recorder::RecordOnOtherStream() {
+  if (impl_->seen.empty()) return std::optional<Refusal>();
+  Request request = impl_->seen.front().request;
+  request.other_stream = true;
+  TRY_ASSIGN(auto outcome, impl_->Run(std::move(request), true));
+  if (auto* refusal = std::get_if<Refusal>(&outcome)) return std::optional(std::move(*refusal));
+  return std::optional<Refusal>();
+}
+
 const os::SandboxReport& Recorder::sandbox() const { return impl_->sandbox; }
 
 }  // namespace cupel::record

@@ -60,6 +60,8 @@ class Recorder : public CallRecorder {
 
   Result<std::variant<std::monostate, Refusal>> Recheck() override;
 
+  Result<std::optional<Refusal>> RecordOnOtherStream() override;
+
   const os::SandboxReport& sandbox() const override;
 
  private:

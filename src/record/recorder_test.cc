@@ -286,6 +286,23 @@ TEST_F(RecorderTest, SideStreamsMustForkAndJoin) {
   ExpectRefused("join_only", "unordered_work", "does not wait for the caller's earlier work");
 }
 
+TEST_F(RecorderTest, TriesAnotherCurrentStream) {
+  PlanOf(Record("on_current_stream"));
+  auto refusal = recorder().RecordOnOtherStream();
+  ASSERT_TRUE(refusal) << refusal.error().ToString();
+  EXPECT_FALSE(*refusal) << (*refusal)->message;
+}
+
+TEST_F(RecorderTest, NoticesWorkThatIgnoresTheCurrentStream) {
+  PlanOf(Record("forward"));
+  auto refusal = recorder().RecordOnOtherStream();
+  ASSERT_TRUE(refusal) << refusal.error().ToString();
+  ASSERT_TRUE(*refusal);
+  EXPECT_EQ((*refusal)->code, "unordered_work");
+  EXPECT_THAT((*refusal)->message, HasSubstr("kernel Scale"));
+  PlanOf(Record("forward"));  // a later call is on the default stream again
+}
+
 TEST_F(RecorderTest, HostCodeMustNotReadDeviceMemory) {
   ExpectRefused("dereference", "reads_device_memory", "host code dereferenced device memory",
                 "argument 0 + 16 bytes");

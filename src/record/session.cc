@@ -94,9 +94,11 @@ const Allocation* Session::FindSymbol(const void* host) const {
 }
 
 std::vector<uint64_t> Session::BeginCall(uint64_t seed,
-                                         const std::vector<ArgumentStorage>& arguments) {
+                                         const std::vector<ArgumentStorage>& arguments,
+                                         bool other_stream) {
   memory.BeginCall(seed);
-  streams.BeginCall();
+  current_stream = other_stream ? streams.CreateStream(/*blocking=*/false, 0) : kLegacyStream;
+  streams.BeginCall(current_stream);
   nodes_.clear();
   after_start_.clear();
   uploaded_bytes_ = 0;
@@ -106,7 +108,6 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   read_values = false;
   last_error = 0;
   driver_problem.clear();
-  current_stream = 0;
   std::vector<uint64_t> addresses;
   for (size_t i = 0; i < arguments.size(); ++i) {
     Allocation* allocation = memory.Allocate(arguments[i].bytes, Origin::kArgument);

@@ -65,8 +65,10 @@ class Session {
   const Allocation* FindSymbol(const void* host) const;
 
   // ---- one call ----
-  /// Returns the fake addresses of the argument storages.
-  std::vector<uint64_t> BeginCall(uint64_t seed, const std::vector<ArgumentStorage>& arguments);
+  /// Returns the fake addresses of the argument storages. `other_stream`: the framework's current
+  /// stream is one that does not wait for the default stream.
+  std::vector<uint64_t> BeginCall(uint64_t seed, const std::vector<ArgumentStorage>& arguments,
+                                  bool other_stream);
   /// Adds work in stream order, or to the graph into which the stream is captured.
   void Submit(uint64_t stream, RawWork work);
   /// Turns the call's work into a plan. `outputs` must have been read while the tensors were alive.

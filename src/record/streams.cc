@@ -22,13 +22,14 @@ Streams::Streams() {
   streams_[kPerThreadStream] = {};
 }
 
-void Streams::BeginCall() {
+void Streams::BeginCall(uint64_t callers) {
   for (auto& [handle, stream] : streams_) stream.frontier.clear();
   for (auto& [handle, event] : events_) {
     if (event.capture < 0) event.frontier.clear();
   }
   host_.clear();
-  Of(kLegacyStream).frontier = {kStart};
+  callers_ = callers;
+  Of(callers).frontier = {kStart};
 }
 
 uint64_t Streams::CreateStream(bool blocking, int priority) {
@@ -109,7 +110,7 @@ void Streams::SynchronizeAll() {
   for (const auto& [handle, stream] : streams_) Merge(host_, stream.frontier);
 }
 
-Frontier Streams::End() const { return Depend(kLegacyStream); }
+Frontier Streams::End() const { return Depend(callers_); }
 
 bool Streams::BeginCapture(uint64_t stream, int capture) {
   Stream& target = Of(stream);

@@ -20,8 +20,8 @@ inline constexpr uint64_t kPerThreadStream = 2;  // the value of cudaStreamPerTh
 class Streams {
  public:
   Streams();
-  /// Starts a call: all earlier work has finished, and the caller's work is on the legacy stream.
-  void BeginCall();
+  /// Starts a call: all earlier work has finished, and the caller's work is on its stream.
+  void BeginCall(uint64_t callers = kLegacyStream);
 
   uint64_t CreateStream(bool blocking, int priority);
   bool DestroyStream(uint64_t stream);
@@ -45,7 +45,7 @@ class Streams {
   void SynchronizeEvent(uint64_t event);
   void SynchronizeAll();
 
-  /// What the caller's next work on the legacy stream waits for.
+  /// What the caller's next work on its stream waits for.
   Frontier End() const;
 
   // ---- capture: the indices are nodes of the captured graph ----
@@ -82,6 +82,7 @@ class Streams {
 
   std::map<uint64_t, Stream> streams_;
   std::map<uint64_t, Event> events_;
+  uint64_t callers_ = kLegacyStream;
   Frontier host_;  // what the host has waited for in this call
   uint64_t next_handle_ = 0x5000;
 };

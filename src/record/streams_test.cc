@@ -33,6 +33,14 @@ TEST_F(StreamsTest, LegacyStreamAndBlockingStreamsWaitForEachOther) {
   EXPECT_EQ(streams_.End(), (Frontier{2, 3}));
 }
 
+TEST_F(StreamsTest, TheCallersWorkMayBeOnAnotherStream) {
+  const uint64_t callers = streams_.CreateStream(false, 0);
+  streams_.BeginCall(callers);
+  EXPECT_EQ(Work(callers, 0), Frontier{kStart});
+  EXPECT_EQ(Work(kLegacyStream, 1), Frontier{});  // does not wait for the caller
+  EXPECT_EQ(streams_.End(), Frontier{0});         // nor the caller for it
+}
+
 TEST_F(StreamsTest, NonBlockingStreamsWaitForEventsOnly) {
   const uint64_t side = streams_.CreateStream(false, 0);
   const uint64_t event = streams_.CreateEvent();

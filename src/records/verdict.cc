@@ -52,7 +52,8 @@ std::vector<VerdictLimit> Verdict::Limits() const {
     }
   }
   for (const SizeLimit& limit : exploration.limits) {
-    limits.push_back({"sizes", limit.message, limit.code, {}});
+    const char* kind = limit.code == kCurrentStream ? "streams" : "sizes";
+    limits.push_back({kind, limit.message, limit.code, {}});
   }
   for (const Verdict& other : other_engines) {
     for (VerdictLimit& limit : other.Limits()) {

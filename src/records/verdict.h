@@ -96,9 +96,14 @@ struct VerdictLimit {
   std::vector<std::string> settings;
 };
 
-/// From some size on, the kernel fails.
+/// The codes of two limits that are not sizes from which a kernel fails: it was judged at smaller
+/// sizes than the task's own, or is wrong on another stream than the default one.
+inline constexpr std::string_view kOwnSizes = "own_sizes";
+inline constexpr std::string_view kCurrentStream = "current_stream";
+
+/// The kernel fails from some size on, or otherwise beyond the settings.
 struct SizeLimit {
-  std::string code;  // like Reason::code
+  std::string code;  // like Reason::code, or one of those above
   std::string
       message;  // "cannot be launched from rows=65536 on: grid.y is 65536, of at most 65535"
 };

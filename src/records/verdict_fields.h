@@ -299,7 +299,8 @@ struct Fields<Exploration> {
     visit("kinds", explored.kinds, "kinds of work that it requested: kernels, blocks, flags");
     visit("unjudged", explored.unjudged, "kinds that no judged call has");
     visit("judged", explored.judged, "sizes at which it is also right");
-    visit("limits", explored.limits, "sizes from which it fails: `code`, `message`");
+    visit("limits", explored.limits,
+          "where it fails beyond the settings (from some size on): `code`, `message`");
   }
 };
 

@@ -185,6 +185,11 @@ class Exploration(CupelTest):
                 self.assertEqual(done.json["verdict"], "accepted", done)
                 self.assertEqual(smaller in " ".join(done.out.split()), limited, done)
 
+    def test_work_on_the_default_stream_is_a_limit(self):
+        done = self.explored(rows().replace(", 0, at::cuda::getCurrentCUDAStream()", ""))
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertTrue(self.limits(done)[0].startswith("ignores PyTorch's current stream"), done)
+
     def test_workspaces_of_large_sizes_do_not_stay(self):
         source = rows(checks="""
   static torch::Tensor work;

@@ -177,6 +177,13 @@ void ByAddress(const void* address, int bit, const Args& args, const Return& ret
   ret(out.t);
 }
 
+void OnCurrentStream(const Args& args, const Return& ret) {
+  Tensor out(args.numel(0));
+  auto stream = reinterpret_cast<cudaStream_t>(cupel_rt_current_stream());
+  ScaleInto(args.data(0), out.data(), args.numel(0), 2, stream);
+  ret(out.t);
+}
+
 /// The honest function (scales and returns), after calling `before`.
 Function Honest(std::function<void(const Args&)> before) {
   return [before](const Args& args, const Return& ret) {
@@ -369,6 +376,7 @@ std::map<std::string, Function> Functions() {
   f["gemm"] = Gemm;
   f["graph"] = Graph;
   f["fork_join"] = [](const Args& a, const Return& r) { Fork(a, r, true, true); };
+  f["on_current_stream"] = OnCurrentStream;
   f["fork_only"] = [](const Args& a, const Return& r) { Fork(a, r, true, false); };
   f["join_only"] = [](const Args& a, const Return& r) { Fork(a, r, false, true); };
   f["dereference"] = Honest([](const Args& a) { zero = zero + static_cast<int>(a.data(0)[4]); });
