@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "emu/core/launch_state.h"
 #include "emu/core/near_cache.h"
 #include "emu/core/op_profile.h"
@@ -64,6 +65,9 @@ struct Worker {
   std::string unsupported;  // why a warp cannot continue; it stopped as after an error
   int64_t slice = kSlice;   // length of a warp's turn with the usual schedule
   bool yields = false;      // the block's turn should end
+  /// In other orders of blocks that may wait for each other: decides whether a turn ends after a
+  /// load that sees other blocks' stores, so that others store before what follows it.
+  std::optional<Random> interruptions;
   Suspicion suspicion;
   bool read_race = false;  // LaunchOutcome::read_race
 };

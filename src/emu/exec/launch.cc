@@ -179,7 +179,7 @@ class InOrder {
     const uint64_t side_by_side = together ? launch_.clusters_to_run()
                                   : mixes  ? kScheduleWindow
                                            : 0;
-    Random interruptions(launch_.options->seed ^ launch_.options->schedule);
+    if (mixes) worker_.interruptions.emplace(launch_.options->seed ^ launch_.options->schedule);
     do {
       if (side_by_side > 0) {
         TRY(StartUpTo(side_by_side));
@@ -195,7 +195,7 @@ class InOrder {
       if (alone) quantum = kLongQuantum;
       if (is_first) quantum = watch_.first_check();
       for (size_t i = 0; i < resident_.size();) {
-        if (mixes) quantum = ShortTurn(interruptions);
+        if (mixes) quantum = ShortTurn(*worker_.interruptions);
         const BlockResult result = RunCluster(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};
         if (result == BlockResult::kUnfinished) {

@@ -196,8 +196,10 @@ void SettleTurn(Warp& warp, int64_t slice) {
 }
 
 bool YieldTurn(Warp& warp) {
-  if (!warp.worker->launch->request->cooperative) return false;
-  return warp.worker->yields = true;
+  Worker& worker = *warp.worker;
+  const bool interrupts = worker.interruptions && worker.interruptions->Below(2) == 0;
+  if (!worker.launch->request->cooperative && !interrupts) return false;
+  return worker.yields = true;
 }
 
 void CollectCounts(Warp& warp) {
