@@ -47,6 +47,30 @@ def get_init_inputs():
     return []
 """
 
+# One warp sums one row, in tiles of 32 columns. The last tile reaches into the next row.
+TAIL = """
+#include <c10/cuda/CUDAStream.h>
+#include <torch/extension.h>
+
+__global__ void Sum(const float* x, float* y, int columns, long long count) {
+  float sum = 0;
+  for (int c = threadIdx.x; c < (columns + 31) / 32 * 32; c += 32) {
+    const long long at = (long long)blockIdx.x * columns + c;
+    @ADD@
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+torch::Tensor forward(torch::Tensor x) {
+  x = x.contiguous();
+  auto y = torch::empty({x.size(0)}, x.options());
+  Sum<<<(unsigned)x.size(0), 32, 0, c10::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(),
+                                                                      (int)x.size(1), x.numel());
+  return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
 # One warp computes one row, four columns per lane.
 KERNEL = r"""
 #include <c10/cuda/CUDAStream.h>
@@ -217,6 +241,16 @@ class OtherInputs(CupelTest):
         done = self.run_kernel(relu, strict)
         self.assertEqual(done.status, 1, done)
         self.assertIn("(nan)", done.json["reasons"][0]["where"])
+
+    def test_zeros_do_not_hide_the_next_row(self):
+        """Zero times NaN is NaN. A NaN near the beginning of a row shows what the tile before it takes."""
+        task = self.task("x.sum(dim=1)", name="tail", drawn="torch.randn(24, 100)",
+                         domain={"include": ["nan", "infinity"]})
+        for add, accepted in (("sum += (at < count ? x[at] : 0) * (c < columns ? 1.f : 0.f);", False),
+                              ("if (c < columns) sum += x[at];", True)):
+            with self.subTest(add=add):
+                done = self.run_kernel(TAIL.replace("@ADD@", add), task, "--distributions", "nan,infinity")
+                self.assertEqual(done.status == 0, accepted, done)
 
     def test_wide_loads_need_alignment(self):
         wide = source(RELU, relu="fmaxf(v[i], 0.f)").replace(

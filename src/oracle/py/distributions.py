@@ -14,6 +14,7 @@ import float8
 from carried_integers import Carried
 
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
+NEAR = 4  # columns: where a NaN is near the beginning or the end of a row
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
 TINY = 2.0 ** -10  # factor
 LARGE, HEADROOM = 2.0 ** 17, 16  # factor of one tensor, and what must remain to the largest number of its type
@@ -46,6 +47,18 @@ def heavy(t: torch.Tensor) -> torch.Tensor:
 def places(t: torch.Tensor, count: int) -> torch.Tensor:
     """Secret indices into the flattened tensor."""
     return torch.randint(t.numel(), (count,))
+
+
+def planted_places(t: torch.Tensor) -> torch.Tensor:
+    """One of three is near the beginning of a row, one near its end: a tile that reaches into the next row must not
+    take what it finds there, not even times zero."""
+    where = places(t, min(3, t.numel() // 16 + 1))
+    width = t.shape[-1] if t.dim() else 1
+    near = min(NEAR, width)
+    if len(where) == 3:
+        where[0] += int(torch.randint(near, ())) - where[0] % width
+        where[1] += width - 1 - int(torch.randint(near, ())) - where[1] % width
+    return where
 
 
 def extremes(t: torch.Tensor) -> torch.Tensor:
@@ -219,7 +232,7 @@ class Spread:
             self.replaced += 1
             if self.kind in PLANTED:
                 flat = own.flatten().clone()
-                where = places(own, min(2, own.numel() // 16 + 1))
+                where = planted_places(own)
                 flat[where] = PLANTED[self.kind]
                 flat[where[1:]] = -PLANTED[self.kind]  # NaN has a sign, too
                 made = flat.reshape(own.shape)
