@@ -18,6 +18,7 @@
 #include "assay/rounding_alone.h"
 #include "assay/trial.h"
 #include "assay/work_kind.h"
+#include "base/name_some.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "task/explored.h"
@@ -28,6 +29,9 @@ namespace {
 using task::ExploredSize;
 
 constexpr const char* kExplored = "explored-";  // ids of settings
+/// A reference that loops over the data may take minutes at sizes that no one asked for.
+constexpr int kReferenceSeconds = 10;
+constexpr size_t kNamedSizes = 4;  // in notes
 constexpr size_t kMostJudged = 20, kMostKinds = 10, kMostBoundaries = 4;
 /// Settings in which several sizes differ: those that are judged, and drawn for each of them, since
 /// the task's reference refuses some.
@@ -460,7 +464,8 @@ class Explorer {
     std::vector<const Seen*> chosen = ChooseMembers();
     TRY(AddJointSizes(chosen));
     std::set<std::string> judged = known_;
-    std::vector<std::string> slow;
+    std::vector<std::string> slow, without_truth;
+    std::string why_without;
     int done = 0;
     Quick recorder(state_->recorder());
     for (const Seen* seen : chosen) {
@@ -468,6 +473,7 @@ class Explorer {
                    static_cast<int>(chosen.size()), "sizes"});
       task::Setting setting = seen->size.setting;
       setting.id = fmt::format("{}{}", kExplored, done - 1);
+      setting.reference_seconds = kReferenceSeconds;
       const SettingContext context = QuickAt(setting, recorder);
       TRY_ASSIGN(SettingResult judgement, JudgeSetting(context));
       records::SettingReport& report = judgement.report;
@@ -487,6 +493,10 @@ class Explorer {
       if (report.status == records::SettingStatus::kRefused) {
         AddLimit("refused", report.note);
       }
+      if (report.status == records::SettingStatus::kNoReference) {
+        without_truth.push_back(report.derived);
+        why_without = report.note;
+      }
       if (!report.passed()) continue;
       judged.insert(seen->kind);
       // Once for settings that differ in a dtype only.
@@ -494,6 +504,10 @@ class Explorer {
     }
     if (!slow.empty()) {
       AddNote(fmt::format("the emulator would take too long at {}", fmt::join(slow, ", ")));
+    }
+    if (!without_truth.empty()) {
+      AddNote(fmt::format("the task's reference gives no result at {}: {}",
+                          NameSome(without_truth, kNamedSizes), why_without));
     }
     std::set<std::string> unjudged;
     for (const Seen& seen : seen_) {

@@ -69,6 +69,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   request.task_name = task.name;
   request.init = setting.init;
   request.inputs = setting.inputs;
+  request.seconds = setting.reference_seconds;
   request.distribution = distribution;
   request.task_id = ChildTaskId(task, direction);
   Sha256 key;
@@ -175,6 +176,7 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
   if (request.distribution != Distribution::kUsual) {
     ask["distribution"] = Name(request.distribution);
   }
+  if (request.seconds > 0) ask["seconds"] = request.seconds;
   if (auto scales = pool_.Scales(request.key)) ask["scales"] = *scales;
   TRY(child_->Send(ask));
   return Question{last_id_, children_};

@@ -33,6 +33,7 @@ struct Request {
   std::string task_name;
   Json init, inputs;
   Distribution distribution = Distribution::kUsual;
+  int seconds = 0;  // task::Setting::reference_seconds
 };
 
 /// A computed case on its way from the child to the caller or the pool.

@@ -1548,6 +1548,27 @@ TEST_F(OracleTest, RoundingOfSavedResultsBelongsToTheConditioning) {
   EXPECT_GT(conditioning("y"), 10 * of_inputs);
 }
 
+TEST_F(OracleTest, EndsAReferenceThatTakesTooLong) {
+  const std::string code = R"(
+def forward_fn(x):
+    while x.numel() > 8:
+        x = x + 0.0
+    return x
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=16):
+    return [torch.randn(n)]
+)";
+  const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}, {"n": 8}]})", "endless");
+  task::Setting setting = task.SettingsOf(Direction::kForward).at(0);
+  setting.reference_seconds = 1;
+  auto outcomes = Shared().Cases(task, Direction::kForward, setting, 1, 1);
+  ASSERT_TRUE(outcomes) << outcomes.error().ToString();
+  EXPECT_THAT(FailureOf(outcomes->front()), HasSubstr("the reference takes more than 1 s"));
+  EXPECT_EQ(FailureOf(One(Shared(), task, Direction::kForward, 1)), "");
+}
+
 TEST_F(OracleTest, SubnormalArgumentsMayBecomeZero) {
   TorchOracle& oracle = Shared();
   const auto scale = [&](const std::string& number, const std::string& name) {

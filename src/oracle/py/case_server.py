@@ -10,6 +10,7 @@ import cuda_on_cpu
 import distribution_cases
 import float64_place
 import memory_limit
+import time_limit
 from case_file import write_case
 from draw_base import Captured
 from error_scale import error_scales
@@ -64,7 +65,8 @@ class Server:
             return {}
         if request["op"] == "case":
             task = self.tasks[request["task"]]
-            reply = self.case(task, request, report)
+            with time_limit.limit_time(request.get("seconds", 0)):
+                reply = self.case(task, request, report)
             reply["warnings"] = task.warnings
             return reply
         if request["op"] == "shapes":
@@ -98,7 +100,7 @@ class Server:
         except Exception as error:
             failure = TOO_LARGE if memory_limit.is_exceeded(error) else describe(error, path)
             reply = {"failure": failure}
-        except (SystemExit, Captured) as error:
+        except (SystemExit, Captured, time_limit.TooSlow) as error:
             reply = {"failure": describe(error, path)}
         reply["id"] = identity
         self.send(reply)
