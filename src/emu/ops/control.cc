@@ -150,8 +150,9 @@ const Op* Barrier(Warp& warp, const Op* op) {
 }
 
 /// Runs after a load that may poll what another block writes. In a cooperative launch the other
-/// blocks get a turn, so that blocks leave a grid barrier together, as they do on a device. In other
-/// orders they get one now and then: what was loaded may be outdated when the next store comes.
+/// blocks get a turn, so that blocks leave a grid barrier together, as they do on a device. In
+/// other orders they get one now and then: what was loaded may be outdated when the next store
+/// comes.
 const Op* Yield(Warp& warp, const Op* op) {
   if (!YieldTurn(warp)) return op + 1;
   return EndSlice(warp, op + 1);
