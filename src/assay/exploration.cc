@@ -506,7 +506,7 @@ class Explorer {
       AddNote(fmt::format("the emulator would take too long at {}", fmt::join(slow, ", ")));
     }
     if (!without_truth.empty()) {
-      AddNote(fmt::format("the task's reference gives no result at {}: {}",
+      AddNote(fmt::format("there is no correct result at {}: {}",
                           NameSome(without_truth, kNamedSizes), why_without));
     }
     std::set<std::string> unjudged;

@@ -181,7 +181,7 @@ bool Conclude(const Totals& totals, const task::Output& want, records::Compariso
     result.rms_error = std::sqrt(totals.sum_squares / static_cast<double>(totals.pairs));
   }
   result.wrong_count = totals.wrong;
-  result.rounding = totals.rounding.Results();
+  result.rounding = totals.rounding.Results(want.error_scale);
   const bool rms_ok = !IsFloating(want.dtype) || result.rms_error <= result.rms_limit;
   result.ok = totals.wrong == 0 && rms_ok;
   if (!result.ok) result.code = totals.non_finite_wrong > 0 ? "not_finite" : "wrong_result";

@@ -15,6 +15,12 @@ constexpr double kNear = 1.0 / 32;
 constexpr double kMargin = 1.0 / 32;
 /// A subnormal truth counts from this many of the smallest numbers on.
 constexpr double kFarFromZero = 4;
+/// Small normal numbers are those below so many times the smallest, and right within this share.
+constexpr double kSmall = 4;
+constexpr double kRight = 1.0 / 16;
+/// PyTorch computes in float32 and rounds once if its error is at most this share of the unit
+/// roundoff. Half of it is the least error scale of 16-bit types (docs/judging.md).
+constexpr double kOneRounding = 0.51;
 
 constexpr int kDoubleDigits = 52;
 constexpr uint64_t kExponent = 0x7ff;
@@ -33,21 +39,18 @@ RoundingCounter::RoundingCounter(DType dtype) {
   counts_.roundoff = UnitRoundoff(dtype);
   digits_ = -std::ilogb(counts_.roundoff) - 1;
   smallest_normal_ = SmallestNormal(dtype);
+  flushes_ = dtype == DType::kF16;
 }
 
 void RoundingCounter::Add(double value, double truth) {
-  along_ += (value - truth) * truth;
-  squares_ += truth * truth;
   const double size = std::fabs(truth);
   const double unit = UnitAt(std::fmax(size, smallest_normal_), digits_);
-  if (size < smallest_normal_) {
-    if (size < kFarFromZero * unit) return;
-    ++counts_.subnormal;
-    counts_.flushed += value == 0;
-    return;
-  }
-  const double steps = size / unit;
-  if (std::fabs(steps - std::nearbyint(steps)) < kNear) return;
+  const double steps = size / unit, nearest = std::nearbyint(steps);
+  along_ += (value - std::copysign(nearest * unit, truth)) * truth;
+  squares_ += truth * truth;
+  ++finite_;
+  if (flushes_) CountSmall(value, truth, unit);
+  if (size < smallest_normal_ || std::fabs(steps - nearest) < kNear) return;
   ++counts_.count;
   counts_.above += value > truth;
   counts_.outward += std::fabs(value) > size;
@@ -59,9 +62,22 @@ void RoundingCounter::Add(double value, double truth) {
   }
 }
 
+void RoundingCounter::CountSmall(double value, double truth, double unit) {
+  const double size = std::fabs(truth);
+  if (size >= kSmall * smallest_normal_ || size < kFarFromZero * unit) return;
+  if (size < smallest_normal_) {
+    ++counts_.subnormal;
+    counts_.flushed += value == 0;
+    return;
+  }
+  ++counts_.least_normal;
+  counts_.least_right += std::fabs(value - truth) <= kRight * size;
+}
+
 void RoundingCounter::Add(const RoundingCounter& other) {
   along_ += other.along_;
   squares_ += other.squares_;
+  finite_ += other.finite_;
   counts_.count += other.counts_.count;
   counts_.above += other.counts_.above;
   counts_.outward += other.counts_.outward;
@@ -69,13 +85,21 @@ void RoundingCounter::Add(const RoundingCounter& other) {
   counts_.beyond_one += other.counts_.beyond_one;
   counts_.subnormal += other.counts_.subnormal;
   counts_.flushed += other.counts_.flushed;
+  counts_.least_normal += other.counts_.least_normal;
+  counts_.least_right += other.counts_.least_right;
   if (digits_ != 0) return;
   digits_ = other.digits_;
   counts_.roundoff = other.counts_.roundoff;
 }
 
-records::RoundedResults RoundingCounter::Results() const {
+records::RoundedResults RoundingCounter::Results(double error_scale) const {
   records::RoundedResults results = counts_;
+  const double rms = finite_ > 0 ? std::sqrt(squares_ / static_cast<double>(finite_)) : 0;
+  if (error_scale > kOneRounding * counts_.roundoff * rms) {
+    results.count = results.above = results.outward = 0;
+    results.beyond_half = results.beyond_one = 0;
+    return results;
+  }
   results.bias = squares_ > 0 ? along_ / squares_ : 0;
   return results;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "base/dtype.h"
 #include "records/comparison.h"
 
@@ -17,12 +19,18 @@ class RoundingCounter {
   void Add(double value, double truth);
   /// `other` must have the same type, or be empty.
   void Add(const RoundingCounter& other);
-  records::RoundedResults Results() const;
+  /// `error_scale`: E of the output. Directions and bias are left out if PyTorch's own errors are
+  /// more than those of one rounding, since a kernel may compute as PyTorch does.
+  records::RoundedResults Results(double error_scale) const;
 
  private:
+  void CountSmall(double value, double truth, double unit);
+
   int digits_ = 0;  // explicit bits of the significand; 0: nothing is counted
   double smallest_normal_ = 0;
+  bool flushes_ = false;  // float16: counts what flushing subnormal numbers would change
   double along_ = 0, squares_ = 0;
+  int64_t finite_ = 0;
   records::RoundedResults counts_;
 };
 

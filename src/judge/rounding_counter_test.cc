@@ -16,7 +16,7 @@ TEST(RoundingCounter, CountsDirectionsAndDistances) {
   counter.Add(1.5, 1 + 0x1p-9);           // far too large
   counter.Add(1, 1 + 0x1p-14);            // nearly a number of the type
   counter.Add(1, 1);
-  const records::RoundedResults r = counter.Results();
+  const records::RoundedResults r = counter.Results(0);
   EXPECT_EQ(r.count, 4);
   EXPECT_EQ(r.above, 2);
   EXPECT_EQ(r.outward, 1);
@@ -29,8 +29,8 @@ TEST(RoundingCounter, UnitsFollowTheTypeAndTheNumber) {
   RoundingCounter halves(DType::kF16);  // a unit is 2^-8 between 4 and 8
   halves.Add(4, 4 + 0x1.8p-9);
   halves.Add(4, 4 + 0x1.8p-10);
-  EXPECT_EQ(halves.Results().count, 2);
-  EXPECT_EQ(halves.Results().beyond_half, 1);
+  EXPECT_EQ(halves.Results(0).count, 2);
+  EXPECT_EQ(halves.Results(0).beyond_half, 1);
 }
 
 TEST(RoundingCounter, CountsSubnormalHalvesThatBecomeZero) {
@@ -39,15 +39,39 @@ TEST(RoundingCounter, CountsSubnormalHalvesThatBecomeZero) {
   counter.Add(0x1p-15, 0x1p-15);
   counter.Add(0, 0x1p-24);  // so close to zero that rounding may do it
   counter.Add(0, 0);
-  EXPECT_EQ(counter.Results().subnormal, 2);
-  EXPECT_EQ(counter.Results().flushed, 1);
-  EXPECT_EQ(counter.Results().count, 0);
+  counter.Add(0x1p-13, 0x1p-13);
+  counter.Add(0, 0x1p-13);
+  const records::RoundedResults r = counter.Results(0);
+  EXPECT_EQ(r.subnormal, 2);
+  EXPECT_EQ(r.flushed, 1);
+  EXPECT_EQ(r.least_normal, 2);
+  EXPECT_EQ(r.least_right, 1);
+  EXPECT_EQ(r.count, 0);
+}
+
+TEST(RoundingCounter, GpusMayFlushSubnormalBFloat16) {
+  RoundingCounter counter(DType::kBF16);
+  counter.Add(0, 0x1p-128);
+  EXPECT_EQ(counter.Results(0).subnormal, 0);
+}
+
+TEST(RoundingCounter, BiasLeavesOutCorrectRounding) {
+  RoundingCounter counter(DType::kBF16);  // all elements are rounded down by a third of a unit
+  for (int i = 0; i < 100; ++i) counter.Add(1, 1 + 0x1p-7 / 3);
+  EXPECT_EQ(counter.Results(0).bias, 0);
+}
+
+TEST(RoundingCounter, LeavesOutDirectionsIfPyTorchItselfRoundsOften) {
+  RoundingCounter counter(DType::kBF16);
+  counter.Add(1, 1 + 0x1.8p-8);
+  EXPECT_EQ(counter.Results(0x1p-9).count, 1);
+  EXPECT_EQ(counter.Results(0x1p-8).count, 0);
 }
 
 TEST(RoundingCounter, MeasuresTheErrorAlongTheTruth) {
   RoundingCounter counter(DType::kBF16);
   for (const double truth : {1.0, -2.0, 3.0}) counter.Add(0.99 * truth, truth);
-  EXPECT_NEAR(counter.Results().bias, -0.01, 1e-9);
+  EXPECT_NEAR(counter.Results(0).bias, -0.01, 1e-9);
 }
 
 TEST(RoundingCounter, AddsWhatOthersCounted) {
@@ -56,16 +80,16 @@ TEST(RoundingCounter, AddsWhatOthersCounted) {
   b.Add(2, 1 + 0x1p-12);
   all.Add(a);
   all.Add(b);
-  EXPECT_EQ(all.Results().count, 2);
-  EXPECT_EQ(all.Results().above, 1);
-  EXPECT_EQ(all.Results().roundoff, 0x1p-11);
-  EXPECT_GT(all.Results().bias, 0);
+  EXPECT_EQ(all.Results(0).count, 2);
+  EXPECT_EQ(all.Results(0).above, 1);
+  EXPECT_EQ(all.Results(0).roundoff, 0x1p-11);
+  EXPECT_GT(all.Results(0).bias, 0);
 }
 
 TEST(RoundingCounter, IgnoresOtherTypes) {
   RoundingCounter counter(DType::kF32);
   EXPECT_FALSE(counter.counts());
-  EXPECT_TRUE(RoundingCounter().Results().is_empty());
+  EXPECT_TRUE(RoundingCounter().Results(0).is_empty());
 }
 
 }  // namespace

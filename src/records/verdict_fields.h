@@ -111,10 +111,13 @@ struct Fields<RoundedResults> {
     visit("outward", r.outward, "how many are farther from zero than the truth");
     visit("beyond_half", r.beyond_half, "how many are off by more than half a unit, at most one");
     visit("beyond_one", r.beyond_one, "how many are off by more than one unit");
-    visit("subnormal", r.subnormal, "elements whose truth is a subnormal number");
-    visit("flushed", r.flushed, "how many of them are zero, though the truth is far from it");
+    visit("subnormal", r.subnormal, "float16: elements whose truth is a subnormal number");
+    visit("flushed", r.flushed, "how many of them are zero");
+    visit("least_normal", r.least_normal, "float16: elements whose truth is a small normal number");
+    visit("least_right", r.least_right, "how many of them are within a sixteenth of it");
     visit("roundoff", r.roundoff, "the unit roundoff of the type");
-    visit("bias", r.bias, "the error along the truth: 0.01 is 1 % too large");
+    visit("bias", r.bias,
+          "the error along the truth, beyond that of rounding: 0.01 is 1 % too large");
   }
 };
 

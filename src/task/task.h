@@ -34,7 +34,7 @@ struct Setting {
   std::string derived = {};
   /// "batch_size=2 (of 32)" if the sizes were reduced for the emulator (task/reduced.h).
   std::string reduced = {};
-  /// The most seconds that the task's reference may take for a case. 0: as much as it needs.
+  /// The most seconds that computing a case may take. 0: as many as it needs.
   int reference_seconds = 0;
   /// "batch_size=64 num_input_features=128", for messages.
   std::string Describe() const;

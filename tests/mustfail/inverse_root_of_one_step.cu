@@ -1,5 +1,6 @@
 // exploit: 1.10 an inverse root that is 0.1 % too small, where exact arithmetic cannot follow
 // task: rmsnorm_bf16
+// settings: all
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>

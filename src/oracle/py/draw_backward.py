@@ -62,6 +62,11 @@ class Context:
         pass
 
 
+def storages(value: Any) -> set[int]:
+    """The addresses of the tensors' storages: a view has that of its base."""
+    return {v.untyped_storage().data_ptr() for v in leaves(value) if isinstance(v, torch.Tensor)}
+
+
 class Sentinel:
     """A placeholder for one result of backward_fn, to find where `backward` returns it."""
 
@@ -107,8 +112,8 @@ class BackwardDraw(Draw):
 
     def has_saved_results(self) -> bool:
         """True if the candidate gets numbers that the forward computed and rounded."""
-        known = {v.data_ptr() for v in leaves((self.inputs, self.grads)) if isinstance(v, torch.Tensor)}
-        return any(is_float(v) and v.numel() > 0 and v.data_ptr() not in known for v in leaves(self.args))
+        known = storages((self.inputs, self.grads))
+        return any(is_float(v) and v.numel() > 0 and not storages(v) <= known for v in leaves(self.args))
 
     def capture_forward(self, task: BackwardTask, init: Json, inputs: Json) -> tuple[Any, ...]:
         seen = []
@@ -212,12 +217,12 @@ class BackwardDraw(Draw):
         rounds = noise is flushed or (isinstance(noise, Noise) and noise.relative is None)
         if not rounds or not self.gets_results:
             return contextlib.nullcontext()
-        known = {v.data_ptr() for v in leaves(given) if isinstance(v, torch.Tensor)}
+        known = storages(given)
         steps = [v.dtype for v in leaves(self.args) if is_float(v)]
         widest = max(steps, key=step_of)
 
         def moved(tensor: torch.Tensor) -> torch.Tensor:
-            if not tensor.is_floating_point() or tensor.data_ptr() in known:
+            if not tensor.is_floating_point() or storages(tensor) <= known:
                 return tensor
             with _disable_current_modes():  # the trace repeats only the reference's own calls
                 return flushed(tensor) if noise is flushed else tensor * noise.factors(tensor, widest)

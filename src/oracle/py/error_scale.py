@@ -21,7 +21,7 @@ RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of 
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 ABSURD, MUCH_LESS = 2.0 ** -6, 2.0 ** 8  # a change of the output by inputs moved by 2^-22, and a usual one
-FLUSH_MARGIN = 1.25
+FLUSH_MARGIN, MOST_FLUSHED = 1.25, 2.0 ** -100  # of a larger change, the function is to blame: a sign
 FLOAT8_IGNORED = 2.0 ** -9  # of the output's scale
 # A sum of equal numbers is rounded the same way in each step, so the errors add up: in units of the roundoff, at most.
 EQUAL_TERMS, MOST_OF_EQUAL_TERMS = 256, 2.0 ** -16
@@ -83,7 +83,7 @@ def least_error(dtype: torch.dtype) -> float:
 
 def flush_errors(draw: Draw, truth: Outputs) -> list[float]:
     """For each output: E that allows the effect of zeros instead of subnormal arguments. GPUs may flush them, and a
-    result may be much larger than the argument."""
+    result may be larger than the argument."""
     if not has_subnormals(draw.args):
         return [0.0] * len(truth)
     found = []
@@ -92,7 +92,7 @@ def flush_errors(draw: Draw, truth: Outputs) -> list[float]:
             found.append(0.0)
             continue
         total, count, largest = squares(f, t)
-        found.append(max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR) * FLUSH_MARGIN)
+        found.append(0.0 if largest > MOST_FLUSHED else max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR) * FLUSH_MARGIN)
     return found
 
 

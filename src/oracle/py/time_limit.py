@@ -1,4 +1,4 @@
-# A limit of the time that a task's reference may take. SPDX-License-Identifier: Apache-2.0
+# A limit of the time that computing a case may take. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
@@ -13,14 +13,15 @@ class TooSlow(BaseException):
 
 @contextlib.contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Raises TooSlow after so many seconds, between two operations of PyTorch. 0: no limit."""
+    """Raises TooSlow after so many seconds, between two operations of PyTorch, and again every second, because
+    finalizers lose exceptions. 0: no limit."""
     def end(*_: object) -> NoReturn:
-        raise TooSlow("the reference takes more than %g s" % seconds)
+        raise TooSlow("computing the case takes more than %g s" % seconds)
     if seconds <= 0:
         yield
         return
     before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
