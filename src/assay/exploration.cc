@@ -503,7 +503,10 @@ class Explorer {
       AddOnce(result().judged, seen->size.setting.derived);
     }
     if (!slow.empty()) {
-      AddNote(fmt::format("the emulator would take too long at {}", fmt::join(slow, ", ")));
+      AddLimit("instruction_budget",
+               fmt::format("does not end within the emulator's budget of instructions at {}: it is "
+                           "too slow there, or endless",
+                           NameSome(slow, kNamedSizes)));
     }
     if (!without_truth.empty()) {
       AddNote(fmt::format("there is no correct result at {}: {}",

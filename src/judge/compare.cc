@@ -256,6 +256,7 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
       return tensor;
     };
     std::vector<task::Tensor> neighbours;
+    neighbours.reserve(want.neighbours.size());
     for (const task::Tensor& tensor : want.neighbours) neighbours.push_back(of_range(tensor));
     const Compared compared(part, range.begin, want);
     const Scanner scan(compared.tensor, of_range(want.truth), RuleFor(want.dtype, result.max_limit),

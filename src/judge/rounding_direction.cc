@@ -80,12 +80,12 @@ class OutputRounding {
     const struct {
       int64_t elements;
       const char* direction;
-    } kDirections[] = {{all_.count - all_.outward, "toward zero"},
-                       {all_.outward, "away from zero"},
-                       {all_.above, "up"},
-                       {all_.count - all_.above, "down"}};
+    } directions[] = {{all_.count - all_.outward, "toward zero"},
+                      {all_.outward, "away from zero"},
+                      {all_.above, "up"},
+                      {all_.count - all_.above, "down"}};
     const auto& most =
-        *std::max_element(std::begin(kDirections), std::end(kDirections),
+        *std::max_element(std::begin(directions), std::end(directions),
                           [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (ShareOf(most.elements, all_.count) < kOneDirection) return "";
     return fmt::format(
