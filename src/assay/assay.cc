@@ -186,13 +186,30 @@ bool EndsJudging(const records::SettingReport& report, const Question& question)
 
 }  // namespace
 
-void Change(Question& question, const std::function<void(Question&)>& change) {
-  change(question);
+namespace {
+
+void ChangeEmulators(Question& question, const std::function<void(Question&)>& change) {
   if (question.emulator == nullptr) return;
   auto other = std::make_shared<EmulatorQuestion>(*question.emulator);
   other->question.task = &other->task;
   change(other->question);
   question.emulator = std::move(other);
+}
+
+}  // namespace
+
+void Change(Question& question, const std::function<void(Question&)>& change) {
+  change(question);
+  ChangeEmulators(question, change);
+}
+
+void UseCasesOf(const records::Verdict& verdict, Question& question) {
+  question.run_seed = verdict.seed;
+  for (const records::SettingReport& setting : verdict.settings) {
+    if (!setting.cases.empty()) question.given[setting.id] = setting.cases;
+  }
+  if (verdict.other_engines.empty()) return;
+  ChangeEmulators(question, [&](Question& one) { UseCasesOf(verdict.other_engines.front(), one); });
 }
 
 std::vector<const task::Setting*> Chosen(const Question& question) {

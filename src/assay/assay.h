@@ -125,6 +125,10 @@ Result<Candidate> BuildCandidate(const std::filesystem::path& kernel, build::Sou
 /// Applies `change` to the question and to the emulator's, if it has one.
 void Change(Question& question, const std::function<void(Question&)>& change);
 
+/// Makes the question one about the cases of `verdict`, and the emulator's one about those of the
+/// emulator's verdict beside it. For cases that came from the secret pool.
+void UseCasesOf(const records::Verdict& verdict, Question& question);
+
 /// The requested settings, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);
 

@@ -190,11 +190,11 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
 }
 
 void AddOwnSizesLimit(records::Verdict& verdict) {
+  if (!verdict.accepted()) return;
   // Without the sizes that were explored, and those that the candidate does not claim.
   const auto is_judged = [](const records::SettingReport& setting) {
     return !IsExplored(setting) && setting.status != records::SettingStatus::kNotDeclared;
   };
-  if (!verdict.accepted()) return;
   const records::SettingReport* first = nullptr;
   int judged = 0, smaller = 0;
   for (const records::SettingReport& setting : verdict.settings) {

@@ -174,6 +174,13 @@ void SetLimits(const task::Output& want, records::Comparison& result) {
   result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
 }
 
+/// The rule for an answer of the candidate; those of negative controls need no RoundedResults.
+Rule CountingRule(const task::Output& want, const records::Comparison& result) {
+  Rule rule = RuleFor(want.dtype, result.max_limit);
+  rule.counts_rounding = true;
+  return rule;
+}
+
 /// Fills in the error figures and returns true if the output is correct. A NaN anywhere rejects.
 bool Conclude(const Totals& totals, const task::Output& want, records::Comparison& result) {
   result.max_error = totals.max_error;
@@ -197,8 +204,7 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
   const Compared compared(got, 0, want);
-  const Scanner scan(compared.tensor, want.truth, RuleFor(want.dtype, result.max_limit),
-                     want.neighbours);
+  const Scanner scan(compared.tensor, want.truth, CountingRule(want, result), want.neighbours);
   Totals totals = scan.Run(threads);
   if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
@@ -259,7 +265,7 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
     neighbours.reserve(want.neighbours.size());
     for (const task::Tensor& tensor : want.neighbours) neighbours.push_back(of_range(tensor));
     const Compared compared(part, range.begin, want);
-    const Scanner scan(compared.tensor, of_range(want.truth), RuleFor(want.dtype, result.max_limit),
+    const Scanner scan(compared.tensor, of_range(want.truth), CountingRule(want, result),
                        neighbours);
     Totals here = scan.Run(1);
     for (int64_t element : here.first_wrong) {

@@ -78,15 +78,7 @@ void RoundingCounter::Add(const RoundingCounter& other) {
   along_ += other.along_;
   squares_ += other.squares_;
   finite_ += other.finite_;
-  counts_.count += other.counts_.count;
-  counts_.above += other.counts_.above;
-  counts_.outward += other.counts_.outward;
-  counts_.beyond_half += other.counts_.beyond_half;
-  counts_.beyond_one += other.counts_.beyond_one;
-  counts_.subnormal += other.counts_.subnormal;
-  counts_.flushed += other.counts_.flushed;
-  counts_.least_normal += other.counts_.least_normal;
-  counts_.least_right += other.counts_.least_right;
+  counts_.AddCounts(other.counts_);
   if (digits_ != 0) return;
   digits_ = other.digits_;
   counts_.roundoff = other.counts_.roundoff;

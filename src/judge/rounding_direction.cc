@@ -37,15 +37,7 @@ class OutputRounding {
   void Add(size_t setting, const records::RoundedResults& r, bool is_reset) {
     if (r.is_empty()) return;
     all_.roundoff = r.roundoff;
-    all_.count += r.count;
-    all_.above += r.above;
-    all_.outward += r.outward;
-    all_.beyond_half += r.beyond_half;
-    all_.beyond_one += r.beyond_one;
-    all_.subnormal += r.subnormal;
-    all_.flushed += r.flushed;
-    all_.least_normal += r.least_normal;
-    all_.least_right += r.least_right;
+    all_.AddCounts(r);
     inputs_ += r.count > 0;
     if (settings_.empty() || settings_.back() != setting) settings_.push_back(setting);
     if (!is_reset || r.count < kFewestRounded / 4) return;
@@ -65,8 +57,7 @@ class OutputRounding {
         ShareOf(all_.least_right, all_.least_normal) >= kLeastRight) {
       return fmt::format(
           "{} of {} results below float16's smallest normal number (6.1e-5) are zero; PyTorch "
-          "keeps "
-          "such numbers",
+          "keeps such numbers",
           all_.flushed, all_.subnormal);
     }
     return Bias();

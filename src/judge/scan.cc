@@ -57,7 +57,7 @@ Rule RuleFor(DType dtype, double limit) {
   double rounding = 0;
   const DType judged = JudgedAs(dtype);
   if (judged == DType::kF16 || judged == DType::kBF16) rounding = UnitRoundoff(judged) * kMargin;
-  return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding};
+  return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding, false};
 }
 
 Scanner::Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule,
@@ -86,7 +86,7 @@ bool Scanner::IsWrong(int64_t i) const {
 
 Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
   Totals totals;
-  totals.rounding = RoundingCounter(rule_.dtype);
+  if (rule_.counts_rounding) totals.rounding = RoundingCounter(rule_.dtype);
   const bool counts = totals.rounding.counts();
   const auto wrong = [&](int64_t i) {
     ++totals.wrong;

@@ -52,6 +52,7 @@ struct Rule {
   /// An error of at most this share of the element is rounding to the dtype and never wrong, even
   /// if the element is much larger than the others. Nonzero only for 16-bit and 8-bit types.
   double rounding = 0;
+  bool counts_rounding = false;  // Totals::rounding is wanted
   /// |got - wanted|. For float8: the distance from `wanted` to the nearest number that is rounded
   /// to `got`. Near a tie, both neighbours are right.
   double ErrorOf(double got, double wanted) const {

@@ -14,8 +14,8 @@ struct WrongElement {
 };
 
 /// How the elements of a 16-bit output were rounded. Empty for other types. A unit is the distance
-/// of neighbouring numbers of the type at the truth. The first five are 0 if PyTorch's own result
-/// has more errors than one rounding makes.
+/// of neighbouring numbers of the type at the truth. The first five and the
+/// bias are 0 if PyTorch's own result has more errors than one rounding makes.
 struct RoundedResults {
   int64_t count = 0;        // elements whose truth is normal and not a number of the type
   int64_t above = 0;        // of these: greater than the truth
@@ -25,14 +25,15 @@ struct RoundedResults {
   // Of float16, whose subnormal numbers GPUs do not flush:
   int64_t subnormal = 0;  // elements whose truth is subnormal, and several of the smallest numbers
   int64_t flushed = 0;    // of these: zero
-  int64_t least_normal =
-      0;                    // elements whose truth is at most four times the smallest normal number
-  int64_t least_right = 0;  // of these: within a sixteenth of the truth
-  double roundoff = 0;      // the unit roundoff of the type
+  int64_t least_normal = 0;  // elements whose truth is below four times the smallest normal number
+  int64_t least_right = 0;   // of these: within a sixteenth of the truth
+  double roundoff = 0;       // the unit roundoff of the type
   /// Sum of (value - rounded truth) times truth, over the sum of the squared truth.
   double bias = 0;
 
   bool is_empty() const { return count == 0 && subnormal == 0; }
+  /// Adds the numbers of elements of other results of the same type. Not the bias.
+  void AddCounts(const RoundedResults& other);
 };
 
 struct Comparison {

@@ -12,6 +12,18 @@ namespace cupel::records {
 std::string_view Name(Decision decision) { return NameOf(decision); }
 std::string_view Name(SettingStatus status) { return NameOf(status); }
 
+void RoundedResults::AddCounts(const RoundedResults& other) {
+  count += other.count;
+  above += other.above;
+  outward += other.outward;
+  beyond_half += other.beyond_half;
+  beyond_one += other.beyond_one;
+  subnormal += other.subnormal;
+  flushed += other.flushed;
+  least_normal += other.least_normal;
+  least_right += other.least_right;
+}
+
 double Comparison::Severity() const {
   if (!(rms_limit > 0) || !(max_limit > 0)) return wrong_count > 0 ? INFINITY : 0;
   return std::max(rms_error / rms_limit, max_error / max_limit);

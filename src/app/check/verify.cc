@@ -159,10 +159,7 @@ Result<assay::Question> QuestionOfOne(const records::Verdict& verdict, const tas
   if (verdict.seed_origin == records::SeedOrigin::kUser) {
     question.seed = verdict.seed;
   } else {
-    question.run_seed = verdict.seed;
-    for (const records::SettingReport& setting : verdict.settings) {
-      if (!setting.cases.empty()) question.given[setting.id] = setting.cases;
-    }
+    assay::UseCasesOf(verdict, question);
   }
   return question;
 }

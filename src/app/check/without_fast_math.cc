@@ -3,8 +3,6 @@
 #include "app/check/without_fast_math.h"
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
 #include "app/candidate.h"
 #include "assay/exploration.h"
@@ -31,15 +29,6 @@ bool HasWrongNumbersAlone(const records::Verdict& verdict) {
          std::ranges::all_of(verdict.reasons, is_numeric);
 }
 
-/// Makes `question` one about the cases of `verdict`, which may have come from the secret pool.
-void AskAboutCasesOf(const records::Verdict& verdict, assay::Question& question) {
-  for (const records::SettingReport& setting : verdict.settings) {
-    if (!setting.cases.empty()) question.given[setting.id] = setting.cases;
-  }
-  question.seed.reset();
-  question.run_seed = verdict.seed;
-}
-
 }  // namespace
 
 Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& common,
@@ -52,22 +41,18 @@ Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& com
   compile.flags.emplace_back(kAccurate);
   TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, common, compile, events));
   assay::Question again = question;
-  assay::Change(again, [&](assay::Question& one) {
-    one.seed = verdict.seed;
+  assay::Change(again, [](assay::Question& one) {
     one.explores = false;
     one.stop_at_first_failure = true;
   });
-  if (question.given.empty()) {  // otherwise it is about the same cases already
+  // Cases of the secret pool are not those of the verdict's seed.
+  if (!question.seed && question.given.empty()) {
     assay::Question same = again;
-    AskAboutCasesOf(verdict, same);
-    if (same.emulator && !verdict.other_engines.empty()) {
-      auto other = std::make_shared<assay::EmulatorQuestion>(*same.emulator);
-      AskAboutCasesOf(verdict.other_engines.front(), other->question);
-      same.emulator = std::move(other);
-    }
+    assay::UseCasesOf(verdict, same);
     TRY_ASSIGN(const assay::Judged judged, session.assay().Judge(candidate, same));
     if (judged.verdict.decision != records::Decision::kAccepted) return {};
   }
+  assay::Change(again, [&](assay::Question& one) { one.seed = verdict.seed; });
   TRY_ASSIGN(const assay::Judged judged, session.assay().Judge(candidate, again));
   if (judged.verdict.decision != records::Decision::kAccepted) return {};
   verdict.reasons.insert(

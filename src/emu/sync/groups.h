@@ -21,7 +21,8 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next);
 const Op* SpinRotate(Warp& warp, const Op* target);
 /// Ends the slice. The warp continues at `pc` later.
 const Op* EndSlice(Warp& warp, const Op* pc);
-/// Ends the block's turn if blocks run together; returns false if they do not.
+/// Ends the block's turn if blocks run together, or if it is interrupted here
+/// (Worker::interruptions); otherwise returns false.
 bool YieldTurn(Warp& warp);
 /// Instruction `op` names lanes `sync_mask`, some of which are not in the current group. Returns
 /// true if it may continue now. Otherwise the group waits (or has grown and runs op again), and the

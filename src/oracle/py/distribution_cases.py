@@ -164,7 +164,6 @@ class Answer:
             if r is None or not r.is_floating_point():
                 found.append(None)
                 continue
-            flush = allowed[i]
             relative = rounding(self.kind, r.dtype)
             sums = [squares(r, t), squares(p, t), squares(t)]
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
@@ -172,7 +171,7 @@ class Answer:
             peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
             rounded = max(relative * size, self.intermediate[i] if self.intermediate else 0.0)
             moved = CONDITIONING.get(self.kind, 1) * share * perturbed
-            found.append((part * own, moved, rounded, max(peak, flush * PEAK_SHARE)))
+            found.append((part * own, moved, rounded, max(peak, allowed[i] * PEAK_SHARE)))
         return found
 
 

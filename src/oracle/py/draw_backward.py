@@ -108,9 +108,8 @@ class BackwardDraw(Draw):
             "no gradient" if i is None else
             "gradient of %s" % (names[i] if i < len(names) else "input %d" % i)
             for i in self.wanted]
-        self.gets_results = self.has_saved_results()
 
-    def has_saved_results(self) -> bool:
+    def gets_results(self) -> bool:
         """True if the candidate gets numbers that the forward computed and rounded."""
         known = storages((self.inputs, self.grads))
         return any(is_float(v) and v.numel() > 0 and not storages(v) <= known for v in leaves(self.args))
@@ -215,7 +214,7 @@ class BackwardDraw(Draw):
         result further than the rounding of the forward's inputs. Only for errors of rounding: larger moves search for
         inputs at which the gradient jumps."""
         rounds = noise is flushed or (isinstance(noise, Noise) and noise.relative is None)
-        if not rounds or not self.gets_results:
+        if not rounds or not self.gets_results():
             return contextlib.nullcontext()
         known = storages(given)
         steps = [v.dtype for v in leaves(self.args) if is_float(v)]

@@ -92,7 +92,8 @@ def flush_errors(draw: Draw, truth: Outputs) -> list[float]:
             found.append(0.0)
             continue
         total, count, largest = squares(f, t)
-        found.append(0.0 if largest > MOST_FLUSHED else max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR) * FLUSH_MARGIN)
+        needed = max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR)
+        found.append(0.0 if largest > MOST_FLUSHED else FLUSH_MARGIN * needed)
     return found
 
 
