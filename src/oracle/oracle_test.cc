@@ -1509,11 +1509,13 @@ TEST_F(OracleTest, RedrawsIfGradientsDependOnRounding) {
   EXPECT_FALSE(Special(oracle, all, Distribution::kTiny, Direction::kBackward));
 }
 
-/// The gradient of a softmax that is nearly 1 in one place. `saved`: what the forward keeps.
-std::string PeakedSoftmax(const std::string& saved) {
+/// The gradient of a softmax that is nearly 1 in one place. `saved`: what the forward keeps. `end`:
+/// what it does with the softmax.
+std::string PeakedSoftmax(const std::string& saved, const std::string& end = "") {
   return R"(
 def forward_fn(x):
-    return torch.softmax(x, dim=-1)
+    return torch.softmax(x, dim=-1))" +
+         end + R"(
 class AutogradFunction(torch.autograd.Function):
     backward_fn = None
     @staticmethod
@@ -1546,6 +1548,15 @@ TEST_F(OracleTest, RoundingOfSavedResultsBelongsToTheConditioning) {
   const double of_inputs = conditioning("x");
   EXPECT_GT(of_inputs, 0);
   EXPECT_GT(conditioning("y"), 10 * of_inputs);
+}
+
+TEST_F(OracleTest, TypesAreKnownWhereSavedResultsMove) {
+  TorchOracle& oracle = Shared();
+  for (const std::string saved : {"x", "y"}) {
+    const Task task =
+        MakeTask(PeakedSoftmax(saved, ".to(x.dtype)"), "{}", "typed_" + saved, "backward");
+    EXPECT_EQ(FailureOf(One(oracle, task, Direction::kBackward)), "") << saved;
+  }
 }
 
 TEST_F(OracleTest, EndsAReferenceThatTakesTooLong) {

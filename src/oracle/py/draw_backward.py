@@ -206,7 +206,8 @@ class BackwardDraw(Draw):
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         inputs = self.doubles(self.inputs, noise, place)
         grads = self.doubles(self.grads, noise, place, are_given=False)
-        with place.reference(), in_float64(), self.trace.repeat(), self.moved_results((inputs, grads), noise):
+        moved = self.moved_results((inputs, grads), noise)  # before the trace repeats: its calls are not the reference's
+        with place.reference(), in_float64(), self.trace.repeat(), moved:
             return self.gradients(inputs, grads)
 
     def moved_results(self, given: Any, noise: Noise | Change | None) -> contextlib.AbstractContextManager[Any]:
