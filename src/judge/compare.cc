@@ -167,11 +167,24 @@ struct Compared {
   task::Tensor tensor;
 };
 
-/// Sets the error limits from the dtype and the error scale.
-void SetLimits(const task::Output& want, records::Comparison& result) {
+/// Sets the limit of the largest error from the dtype and the error scale.
+void SetMaxLimit(const task::Output& want, records::Comparison& result) {
   if (!IsFloating(want.dtype)) return;
-  result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
   result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
+}
+
+/// Sets the limit of the RMS error. The part of the error scale that is the rounding of a 16-bit
+/// result has a smaller factor: neither the order of a sum nor an intrinsic changes that rounding.
+void SetRmsLimit(const Totals& totals, const task::Output& want, records::Comparison& result) {
+  if (!IsFloating(want.dtype)) return;
+  double scale = want.error_scale, rounding = 0;
+  if ((want.dtype == DType::kF16 || want.dtype == DType::kBF16) && totals.pairs > 0) {
+    const double rms = std::sqrt(totals.truth_squares / static_cast<double>(totals.pairs));
+    rounding = UnitRoundoff(want.dtype) / 2 * rms;
+    scale = std::fmax(scale, rounding);
+  }
+  result.rms_limit = kRmsFactor * (scale - rounding) + kRoundingFactor * rounding +
+                     AbsoluteFloor(want.dtype);
 }
 
 /// The rule for an answer of the candidate; those of negative controls need no RoundedResults.
@@ -183,6 +196,7 @@ Rule CountingRule(const task::Output& want, const records::Comparison& result) {
 
 /// Fills in the error figures and returns true if the output is correct. A NaN anywhere rejects.
 bool Conclude(const Totals& totals, const task::Output& want, records::Comparison& result) {
+  SetRmsLimit(totals, want, result);
   result.max_error = totals.max_error;
   if (totals.pairs > 0) {
     result.rms_error = std::sqrt(totals.sum_squares / static_cast<double>(totals.pairs));
@@ -202,7 +216,7 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   records::Comparison result;
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
-  SetLimits(want, result);
+  SetMaxLimit(want, result);
   const Compared compared(got, 0, want);
   const Scanner scan(compared.tensor, want.truth, CountingRule(want, result), want.neighbours);
   Totals totals = scan.Run(threads);
@@ -225,7 +239,7 @@ records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& 
   records::Comparison result;
   result.count = UsableCount(got);
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
-  SetLimits(want, result);
+  SetMaxLimit(want, result);
   const Compared compared(got, 0, want);
   const Scanner scan(compared.tensor, want.truth, RuleFor(want.dtype, result.max_limit),
                      want.neighbours);
@@ -241,7 +255,7 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
   const int64_t all = UsableCount(want.truth);
   if (auto refusal = RefuseByType(whole, want)) return *refusal;
   records::Comparison result;
-  SetLimits(want, result);
+  SetMaxLimit(want, result);
   Totals totals;
   for (const engine::ElementRange& range : got.written) {
     const int64_t count = range.end - range.begin;

@@ -41,6 +41,7 @@ const std::byte* FirstByte(const task::Tensor& tensor) {
 
 Totals Combine(Totals a, const Totals& b) {
   a.sum_squares += b.sum_squares;
+  a.truth_squares += b.truth_squares;
   a.max_error = std::max(a.max_error, b.max_error);
   a.pairs += b.pairs;
   a.wrong += b.wrong;
@@ -106,6 +107,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
     // A neighbour at a tie is no error.
     const double error = rule_.exact && !exact_wrong ? 0 : rule_.ErrorOf(g, w);
     totals.sum_squares += error * error;
+    totals.truth_squares += w * w;
     ++totals.pairs;
     const bool is_wrong = rule_.exact ? exact_wrong : !rule_.IsWithin(error, w);
     if (is_wrong) wrong(i);

@@ -80,7 +80,7 @@ inline bool SameNonFinite(double got, double wanted) {
 }
 
 struct Totals {
-  double sum_squares = 0, max_error = 0;  // over pairs of finite numbers
+  double sum_squares = 0, max_error = 0, truth_squares = 0;  // over pairs of finite numbers
   int64_t pairs = 0;
   int64_t wrong = 0;
   int64_t non_finite_wrong = 0;      // wrong elements that are NaN or infinite
