@@ -1,5 +1,6 @@
 // Compares one output with its truth under the calibrated tolerance (docs/judging.md): accept if
-// RMS error <= 16 E and largest error <= 128 E, each plus the absolute floor of the dtype.
+// RMS error <= 16 E and largest error <= 128 E, each plus the absolute floor of the dtype. The part
+// of E that is the rounding of a 16-bit result counts 4 times in the limit of the RMS error.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -35,7 +35,10 @@ Vector Draw(Random& random, size_t n, double scale, double mean = 0) {
   return values;
 }
 
-double ErrorScale(const Operation& op) {
+/// The least error scale, as a multiple of the result's RMS.
+double LeastScale(DType dtype) { return dtype == DType::kF32 ? 4 * kU : UnitRoundoff(dtype) / 2; }
+
+double ErrorScale(const Operation& op, DType dtype) {
   double pytorch = 0, perturbed = 0, truth_squares = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
     Random random(static_cast<uint64_t>(100 + draw));
@@ -54,12 +57,14 @@ double ErrorScale(const Operation& op) {
       truth_squares += truth[i] * truth[i] / n;
     }
   }
-  return std::max({std::sqrt(pytorch), std::sqrt(perturbed), 4 * kU * std::sqrt(truth_squares)});
+  return std::max(
+      {std::sqrt(pytorch), std::sqrt(perturbed), LeastScale(dtype) * std::sqrt(truth_squares)});
 }
 
 /// The worst of four draws.
-void ExpectVerdict(const char* name, const Operation& op, const Kernel& kernel, bool accept) {
-  const double scale = ErrorScale(op);
+void ExpectVerdict(const char* name, const Operation& op, const Kernel& kernel, bool accept,
+                   DType dtype = DType::kF32) {
+  const double scale = ErrorScale(op, dtype);
   double rms = 0, largest = 0;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     Random random(seed);
@@ -70,12 +75,17 @@ void ExpectVerdict(const char* name, const Operation& op, const Kernel& kernel, 
     want.shape = op.shape;
     want.truth = TensorOf(truth, op.shape, DType::kF64);
     want.error_scale = scale;
-    const records::Comparison c = Compare(TensorOf(got, op.shape, DType::kF32), want);
+    want.dtype = dtype;
+    std::vector<uint16_t> halves;
+    for (const float x : got) halves.push_back(FloatToHalf(x));
+    const records::Comparison c = dtype == DType::kF32
+                                      ? Compare(TensorOf(got, op.shape, dtype), want)
+                                      : Compare(TensorOf(halves, op.shape, dtype), want);
     rms = std::max(rms, c.rms_error / c.rms_limit);
     largest = std::max(largest, c.max_error / c.max_limit);
     EXPECT_EQ(c.ok, accept) << name << ": " << c.message;
   }
-  std::printf("  %-44s RMS/16E %8.3g  max/128E %8.3g  %s\n", name, rms, largest,
+  std::printf("  %-46s RMS/limit %8.3g  max/limit %8.3g  %s\n", name, rms, largest,
               accept ? "accept" : "reject");
 }
 
@@ -385,6 +395,65 @@ TEST(Tolerance, LayerNormByMeanOfSquares) {
   ExpectVerdict("layer norm by E[x^2]-m^2, mean 0", LayerNormAt(0), kernel, true);
   ExpectVerdict("layer norm by E[x^2]-m^2, mean 10", LayerNormAt(10), kernel, true);
   ExpectVerdict("layer norm by E[x^2]-m^2, mean 100", LayerNormAt(100), kernel, false);
+}
+
+// --- half: values and results are halves ---
+
+constexpr int kHalfDigits = 11;
+
+double HalfOf(double x) { return RoundTo(x, kHalfDigits); }
+
+/// Products of halves. `dot` gives the number before the result is rounded.
+template <typename Dot>
+void ExpectHalf(const char* name, size_t k, Dot dot, bool accept) {
+  Operation op = Linear(k);
+  const auto draw = op.draw;
+  op.draw = [draw](Random& r) {
+    Inputs inputs = draw(r);
+    for (Vector& v : inputs) {
+      for (double& x : v) x = HalfOf(x);
+    }
+    return inputs;
+  };
+  op.pytorch = [](const Inputs& in) {
+    std::vector<float> out = ForEachDot(in, BlockedDot);
+    for (float& x : out) x = static_cast<float>(HalfOf(x));
+    return out;
+  };
+  const auto kernel = [dot](const Inputs& in) {
+    const auto sums = ForEachDot(in, dot);
+    std::vector<float> out;
+    for (const auto x : sums) out.push_back(static_cast<float>(HalfOf(x)));
+    return out;
+  };
+  ExpectVerdict(name, op, kernel, accept, DType::kF16);
+}
+
+TEST(Tolerance, HalfSumsInFloat) {
+  ExpectHalf("half product, sums in float32, K = 4096", 4096, BlockedDot, true);
+}
+
+TEST(Tolerance, HalfRoundsPartialSums) {
+  ExpectHalf(
+      "half product, 4 partial sums in half, K = 4096", 4096,
+      [](const double* a, const double* b, size_t k) {
+        double sum = 0;
+        for (size_t part = 0; part < 4; ++part) {
+          sum = HalfOf(sum + HalfOf(BlockedDot(a + part * k / 4, b + part * k / 4, k / 4)));
+        }
+        return sum;
+      },
+      true);
+}
+
+TEST(Tolerance, HalfSumsInHalf) {
+  const auto dot = [](const double* a, const double* b, size_t k) {
+    double sum = 0;
+    for (size_t i = 0; i < k; ++i) sum = HalfOf(std::fma(a[i], b[i], sum));
+    return sum;
+  };
+  ExpectHalf("half product, sums in half, K = 16", 16, dot, true);
+  ExpectHalf("half product, sums in half, K = 256", 256, dot, false);
 }
 
 }  // namespace

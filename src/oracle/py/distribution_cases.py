@@ -167,7 +167,7 @@ class Answer:
             relative = rounding(self.kind, r.dtype)
             sums = [squares(r, t), squares(p, t), squares(t)]
             own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
-            part = own_share(self.draw, own, sums[0][2], size, r.numel())
+            part = own_share(self.draw, own, sums[0][2], size, r)
             peak = max(factor * largest for factor, (_, _, largest) in zip((part, share, relative), sums))
             rounded = max(relative * size, self.intermediate[i] if self.intermediate else 0.0)
             moved = CONDITIONING.get(self.kind, 1) * share * perturbed

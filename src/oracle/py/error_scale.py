@@ -18,6 +18,7 @@ from tensor_values import Noise, Outputs, flushed, has_subnormals, is_float, lea
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
+ROUNDING_FACTOR = 4  # of the part of E that is the rounding of a 16-bit result, in place of RMS_FACTOR
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
 FLOAT8_ALLOWED, FLOAT8_SPREAD = 1.5, 3  # see own_share
 ABSURD, MUCH_LESS = 2.0 ** -6, 2.0 ** 8  # a change of the output by inputs moved by 2^-22, and a usual one
@@ -55,22 +56,16 @@ def squares(a: torch.Tensor, b: torch.Tensor | None = None) -> tuple[float, int,
     return total, count, largest
 
 
+def rms(a: torch.Tensor) -> float:
+    total, count, _ = squares(a)
+    return math.sqrt(total / count) if count else 0.0
+
+
 def float32_share(draw: Draw) -> float:
     """Inputs are moved by the step of their own types (step_of). Returns the step of float32 as a share of the
     largest of these steps; at most 1."""
     types = {v.dtype for v in leaves(draw.args) if is_float(v)}
     return min([1.0] + [step_of(torch.float32) / step_of(t) for t in types])
-
-
-def own_share(draw: Draw, own: float, largest: float, size: float, count: int) -> float:
-    """The share of PyTorch's own error that E takes, for an output of `count` elements with RMS error `own`,
-    largest error `largest` and RMS `size`. If the reference rounds to float8, which the truth does not, most
-    of PyTorch's error is that rounding. A kernel repeats it, but makes no larger error, so 16 E are 1.5 times
-    PyTorch's error, and more if few elements make most of the error, since it then varies."""
-    if not draw.trace.rounds_to_float8 or own == 0:
-        return 1.0
-    allowed = FLOAT8_ALLOWED + FLOAT8_SPREAD * largest / own / math.sqrt(max(count, 1))
-    return min(1.0, max(allowed / RMS_FACTOR, FLOAT8_IGNORED * size / own))
 
 
 def least_error(dtype: torch.dtype) -> float:
@@ -81,19 +76,39 @@ def least_error(dtype: torch.dtype) -> float:
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
+def rounding_reserve(dtype: torch.dtype, size: float) -> float:
+    """What E needs in addition, if a 16-bit result of RMS `size` is to have RMS_FACTOR times E as the limit of its RMS
+    error: the part of E that is its rounding has the smaller factor ROUNDING_FACTOR."""
+    if dtype not in (torch.float16, torch.bfloat16):
+        return 0.0
+    return (1 - ROUNDING_FACTOR / RMS_FACTOR) * least_error(dtype) * size
+
+
+def own_share(draw: Draw, own: float, largest: float, size: float, output: torch.Tensor) -> float:
+    """The share of PyTorch's own error that E takes, for an output with RMS error `own`, largest error `largest`
+    and RMS `size`. If the reference rounds to float8, which the truth does not, most
+    of PyTorch's error is that rounding. A kernel repeats it, but makes no larger error, so the limit of the RMS error
+    is 1.5 times PyTorch's error, and more if few elements make most of the error, since it then varies."""
+    if not draw.trace.rounds_to_float8 or own == 0:
+        return 1.0
+    allowed = FLOAT8_ALLOWED + FLOAT8_SPREAD * largest / own / math.sqrt(max(output.numel(), 1))
+    least = allowed / RMS_FACTOR + rounding_reserve(output.dtype, size) / own
+    return min(1.0, max(least, FLOAT8_IGNORED * size / own))
+
+
 def flush_errors(draw: Draw, truth: Outputs) -> list[float]:
     """For each output: E that allows the effect of zeros instead of subnormal arguments. GPUs may flush them, and a
     result may be larger than the argument."""
     if not has_subnormals(draw.args):
         return [0.0] * len(truth)
     found = []
-    for f, t in zip(draw.truth(flushed), truth):
-        if t is None or not t.is_floating_point():
+    for f, t, r in zip(draw.truth(flushed), truth, draw.reference()):
+        total, count, largest = squares(f, t) if is_float(t) else (0.0, 0, 0.0)
+        if total == 0 or largest > MOST_FLUSHED:
             found.append(0.0)
             continue
-        total, count, largest = squares(f, t)
-        needed = max(math.sqrt(total / max(count, 1)) / RMS_FACTOR, largest / MAX_FACTOR)
-        found.append(0.0 if largest > MOST_FLUSHED else FLUSH_MARGIN * needed)
+        needed = max(math.sqrt(total / count) / RMS_FACTOR, largest / MAX_FACTOR)
+        found.append(FLUSH_MARGIN * needed + rounding_reserve(r.dtype, rms(t)))
     return found
 
 
@@ -166,13 +181,13 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
         if has_equal_numbers(draw):
             least = max(least, min(EQUAL_TERMS * roundoff(r.dtype), MOST_OF_EQUAL_TERMS))
         perturbed *= share
-        part = own_share(draw, own, s[2], size, r.numel())
+        part = own_share(draw, own, s[2], size, r)
         peak = max(part * s[2], share * s[5], least * s[8])
         scales.append(max(part * own, perturbed, least * size, peak / PEAK_SHARE, flush_error))
         conditions.append(perturbed)
         if part < 1:
             task.warn("the reference rounds to float8, which changes the result by a relative %.1g; the "
-                      "tolerance allows %.2g times that" % (own / size if size else math.inf, RMS_FACTOR * part))
+                      "tolerance follows it" % (own / size if size else math.inf))
         elif own > 2048 * roundoff(r.dtype) * size and own > perturbed:
             task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
