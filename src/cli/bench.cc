@@ -25,7 +25,10 @@ int StatusOf(const records::Bench& report) {
   }
   for (const records::SettingTimes& setting : report.settings) {
     for (const records::Timing& timing : setting.timings) {
-      if (timing.refused && !timing.is_baseline) status = std::max(status, 1);
+      if (timing.is_baseline || !timing.refused) continue;
+      const auto decision =
+          timing.failed() ? records::Decision::kRejected : records::Decision::kUnsupported;
+      status = std::max(status, judge::ExitStatus(decision));
     }
   }
   return status;

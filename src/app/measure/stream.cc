@@ -223,8 +223,8 @@ class StreamRun {
         for (Json& timing : brief["timings"]) timing.erase("samples_us");
         json["times"].push_back(std::move(brief));
         for (const records::Timing& timing : times.timings) {
+          if (timing.failed()) verdict = "rejected";
           if (timing.refused) {
-            verdict = "rejected";
             detail = timing.refused->code;
           } else {
             detail +=

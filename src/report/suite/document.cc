@@ -141,8 +141,7 @@ Json TimedReasons(const records::Bench& bench) {
   Json reasons = Json::array();
   for (const records::SettingTimes& times : bench.settings) {
     const records::Timing* timing = KernelTiming(times);
-    // If cupel cannot time the kernel, that is not the kernel's fault.
-    if (timing == nullptr || !timing->refused || timing->refused->code == "unsupported") continue;
+    if (timing == nullptr || !timing->failed()) continue;
     reasons.push_back(Reason(*timing->refused, times.id));
   }
   return reasons;

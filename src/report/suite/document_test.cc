@@ -122,7 +122,7 @@ TEST(SuiteDocument, RejectsKernelThatFailsWhileTimed) {
   const Json item = SuiteItemJson(Item(), Outcome("rejected"), Verdict("accepted", "gpu"), bench);
   EXPECT_EQ(item["reasons"][0]["code"], "wrong_timed_result");
   EXPECT_EQ(item["reasons"][0]["where"], "single-0");
-  bench["settings"][0]["timings"][1]["refused"]["code"] = "unsupported";
+  bench["settings"][0]["timings"][1]["refused"]["code"] = "unsupported_task";
   EXPECT_EQ(DecisionOf(Verdict("accepted", "gpu"), bench), "accepted");
 }
 
