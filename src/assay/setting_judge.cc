@@ -13,6 +13,7 @@
 #include "assay/device_state.h"
 #include "assay/equivalence.h"
 #include "assay/few_inputs.h"
+#include "assay/kept_memory.h"
 #include "assay/other_inputs.h"
 #include "assay/sampled_run.h"
 #include "assay/trial.h"
@@ -131,6 +132,20 @@ class SettingRun {
     return false;
   }
 
+  /// Executes `plan_`. If it changes memory that earlier calls set up, that memory is state: the
+  /// call is executed again, without the set-up.
+  Result<std::optional<engine::Run>> ExecuteOwn(const task::Case& wanted,
+                                                const engine::RunOptions& options) {
+    const KeptMemory kept(*plan_);
+    if (!kept.is_watched()) return Execute(*plan_, wanted, options);
+    TRY_ASSIGN(auto run, Execute(kept.Watching(*plan_), wanted, options));
+    if (!run || kept.Check(*run)) return run;
+    is_kept_state_ = true;
+    if (result_.plan == plan_) result_.plan = WithoutPrepared(*plan_);
+    plan_ = WithoutPrepared(std::move(*plan_));
+    return Execute(*plan_, wanted, options);
+  }
+
   /// Executes one call. Returns nothing if that is impossible, which decides the setting.
   Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
                                              engine::RunOptions options) {
@@ -208,7 +223,7 @@ class SettingRun {
     options.full_checks = trial == 0;
     options.poison = trial % 3;
     options.counters = trial == 0;
-    TRY_ASSIGN(std::optional<engine::Run> executed, Execute(*plan_, wanted, options));
+    TRY_ASSIGN(std::optional<engine::Run> executed, ExecuteOwn(wanted, options));
     if (!executed) return false;
     engine::Run& run = *executed;
     if (trial == 0) result_.report.counters = std::move(run.counters);
@@ -373,7 +388,7 @@ class SettingRun {
     result_.searches = std::move(recording.searches);
     if (!result_.plan)
       result_.report.seconds.host_us = recording.host_us;  // not for a smaller twin
-    plan_ = std::move(recording.plan);
+    plan_ = is_kept_state_ ? WithoutPrepared(std::move(recording.plan)) : std::move(recording.plan);
     first_ = std::move(recording.first);
     NoteDimensions(FitToCase(*plan_, wanted), wanted);
     if (first_) FitToCase(*first_, wanted);
@@ -395,7 +410,8 @@ class SettingRun {
   std::optional<plan::Plan> plan_;
   std::optional<plan::Plan> first_;  // of the first call, until it was tried
   SampledRunner sampler_;
-  bool reads_values_ = false;  // Recording::reads_values of plan_
+  bool reads_values_ = false;   // Recording::reads_values of plan_
+  bool is_kept_state_ = false;  // calls change what earlier ones set up
   std::string key_;
 };
 

@@ -10,7 +10,8 @@ namespace cupel::assay {
 
 std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
   std::vector<records::Comparison> comparisons;
-  for (size_t i = 0; i < run.outputs.size(); ++i) {
+  const size_t count = std::min(run.outputs.size(), wanted.outputs.size());  // others are watched
+  for (size_t i = 0; i < count; ++i) {
     const task::Output& output = wanted.outputs[i];
     records::Comparison comparison;
     comparison.ok = output.is_none;  // the task ignores this position

@@ -97,10 +97,17 @@ uint64_t BytesOf(const Request& request) {
   return bytes;
 }
 
+/// Workspaces may have grown, and a prepared fill of a whole workspace with it.
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
   plan::Plan b = again;
   for (plan::Plan* plan : {&a, &b}) {
+    for (int i = 0; i < plan->prepared; ++i) {
+      auto* fill = std::get_if<plan::Fill>(&plan->nodes[static_cast<size_t>(i)].work);
+      if (fill == nullptr || fill->to.offset != 0) continue;
+      const plan::Buffer& buffer = plan->buffers[static_cast<size_t>(fill->to.buffer)];
+      if (fill->count * fill->pattern.size() == buffer.bytes) fill->count = 0;
+    }
     for (plan::Buffer& buffer : plan->buffers) {
       if (buffer.kind == plan::BufferKind::kWorkspace) buffer.bytes = 0;
     }

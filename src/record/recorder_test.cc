@@ -230,14 +230,40 @@ TEST_F(RecorderTest, AllocationsThatOutliveTheCallAreWorkspaces) {
   EXPECT_EQ(plan.buffers[2].bytes, 128u);
 }
 
-TEST_F(RecorderTest, ConstantMemoryThatTheFirstCallSetsIsPartOfEveryPlan) {
+TEST_F(RecorderTest, VariablesThatTheFirstCallSetsArePreparedInEveryPlan) {
   const plan::Plan plan = PlanOf(Record("constants_once"));
-  // The plan does not repeat the copy to the variable that kernels can write.
-  ASSERT_EQ(plan.nodes.size(), 2u) << plan::Describe(plan);
-  const auto& upload = std::get<plan::Upload>(plan.nodes[0].work);
-  EXPECT_EQ(plan.buffers.at(static_cast<size_t>(upload.to.buffer)).symbol, "coefficients");
-  EXPECT_EQ(plan.nodes[1].after, std::vector<int>{0});
-  EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 2u);  // also in other functions' plans
+  ASSERT_EQ(plan.nodes.size(), 3u) << plan::Describe(plan);
+  EXPECT_EQ(plan.prepared, 2);
+  const auto symbol = [&](size_t node) {
+    const auto& upload = std::get<plan::Upload>(plan.nodes[node].work);
+    return plan.buffers.at(static_cast<size_t>(upload.to.buffer)).symbol;
+  };
+  EXPECT_EQ(symbol(0), "coefficients");
+  EXPECT_EQ(symbol(1), "launches");
+  EXPECT_EQ(plan.nodes[2].after, std::vector<int>{1});
+  EXPECT_EQ(PlanOf(Record("forward")).prepared, 2);  // also in other functions' plans
+}
+
+TEST_F(RecorderTest, MemoryThatTheFirstCallSetsIsPreparedInPlansThatUseIt) {
+  const plan::Plan plan = PlanOf(Record("table_once"));
+  ASSERT_EQ(plan.nodes.size(), 4u) << plan::Describe(plan);
+  EXPECT_EQ(plan.prepared, 3);
+  const auto& fill = std::get<plan::Fill>(plan.nodes[0].work);
+  const auto& table = std::get<plan::Upload>(plan.nodes[1].work);
+  const auto& pointer = std::get<plan::Upload>(plan.nodes[2].work);  // the kernel gets this one
+  EXPECT_EQ(fill.count * fill.pattern.size(), 64u);
+  EXPECT_EQ(table.bytes.size(), 16u);
+  ASSERT_EQ(pointer.relocations.size(), 1u);
+  EXPECT_EQ(pointer.relocations[0].target, table.to);
+  for (const plan::Address& to : {fill.to, table.to, pointer.to}) {
+    EXPECT_EQ(plan.buffers.at(static_cast<size_t>(to.buffer)).kind, plan::BufferKind::kWorkspace);
+  }
+  EXPECT_EQ(PlanOf(Record("forward")).prepared, 0);
+}
+
+TEST_F(RecorderTest, MemoryThatCallsCopyToIsNotPrepared) {
+  const plan::Plan plan = PlanOf(Record("table_copied"));
+  EXPECT_EQ(plan.prepared, 0) << plan::Describe(plan);
 }
 
 TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {

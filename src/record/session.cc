@@ -225,8 +225,8 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
   }
   CheckOrdered();
   CheckAsyncReads();
-  PrependConstants();
-  RememberConstants();
+  PrependKeptWrites(outputs);
+  RememberKeptWrites();
   plan::Plan plan;
   std::map<int, int> index_of;
   const auto add = [&](const Allocation& allocation) {
@@ -261,6 +261,7 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
   }
   for (plan::View& view : outputs) number(view.address);
   plan.nodes = std::move(nodes_);
+  plan.prepared = prepared_;
   plan.outputs = std::move(outputs);
   plan.device = device.name;
   nodes_.clear();

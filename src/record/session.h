@@ -122,9 +122,10 @@ class Session {
   plan::Launch Resolve(const RawLaunch& raw);
   plan::Gemm Resolve(const RawGemm& raw);
   void CheckOrdered() const;
-  /// Inserts the copies to constant memory of earlier calls before the call's work.
-  void PrependConstants();
-  void RememberConstants();
+  /// Inserts earlier calls' copies from the host to memory that lives across calls before the
+  /// call's work, and sets `prepared_`.
+  void PrependKeptWrites(const std::vector<plan::View>& outputs);
+  void RememberKeptWrites();
   std::string NameOf(const plan::Node& node) const;
 
   int ImageOf(void** handle) const;
@@ -140,8 +141,10 @@ class Session {
   std::vector<bool> after_start_;  // the node waits for the caller's earlier work
   size_t uploaded_bytes_ = 0;
   std::vector<AsyncRead> async_reads_;
-  /// The last copies and fills of constant memory, in order; buffers are allocation ids.
-  std::vector<plan::Node> constants_;
+  /// The last copies and fills of memory that lives across calls, in order; buffers are allocation
+  /// ids.
+  std::vector<plan::Node> kept_writes_;
+  int prepared_ = 0;  // nodes of kept_writes_ at the beginning of nodes_
 };
 
 Session& CurrentSession();

@@ -357,6 +357,31 @@ std::map<std::string, Function> Functions() {
     ScaleInto(a.data(0), out.data(), a.numel(0), 2);
     r(out.t);
   };
+  f["table_once"] = [](const Args& a, const Return& r) {
+    static float** const pointer = [] {
+      float host[4] = {1, 2, 3, 4}, *table = nullptr, **at = nullptr;
+      cudaMalloc(&table, 64);
+      cudaMemset(table, 0, 64);
+      cudaMemcpy(table, host, sizeof host, cudaMemcpyHostToDevice);
+      cudaMalloc(&at, sizeof table);
+      cudaMemcpy(at, &table, sizeof table, cudaMemcpyHostToDevice);
+      return at;
+    }();
+    Tensor out(a.numel(0));
+    ScaleInto(reinterpret_cast<float*>(pointer), out.data(), 2, 2);
+    r(out.t);
+  };
+  f["table_copied"] = [](const Args& a, const Return& r) {
+    static void* table = nullptr;
+    if (table == nullptr) {
+      cudaMalloc(&table, 16);
+      cudaMemset(table, 0, 16);
+      cudaMemcpy(table, a.data(0), 16, cudaMemcpyDeviceToDevice);
+    }
+    Tensor out(a.numel(0));
+    ScaleInto(static_cast<float*>(table), out.data(), 4, 2);
+    r(out.t);
+  };
   f["symbol_from_device"] = [](const Args& a, const Return& r) {
     const cudaError_t to_symbol = cudaMemcpyToSymbol(coefficients, a.data(0), 8);
     Tensor out(a.numel(0));
