@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/result.h"
 #include "build/image.h"
 #include "device/device.h"
+#include "engine/field.h"
 #include "engine/run.h"
 #include "engine/timing.h"
 #include "records/gpu_state.h"
@@ -32,10 +34,11 @@ struct RunOptions {
   bool counters = true;
   /// Also detects races on shared memory and reads of unwritten shared memory (slower).
   bool full_checks = false;
-  /// Carries shadow values (docs/judging.md); several times slower. Arithmetic over a prime field,
-  /// which would detect identities despite rounding, could be added as another value: the same
-  /// moves, resets and flags with another type next to each float.
+  /// Carries shadow values (docs/judging.md); several times slower.
   bool shadows = false;
+  /// Shadow runs only: shadows are elements of a finite field instead of real numbers. The float
+  /// arguments are random elements (docs/proof.md).
+  std::optional<FieldOptions> field;
   /// Shadow runs only: the types of the arguments, so that a float read as an integer is
   /// recognised, and two halves that are read as a float.
   std::vector<DType> argument_types;

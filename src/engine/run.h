@@ -36,6 +36,8 @@ struct OutputTensor {
   /// Shadow runs only, by element: the result of exact arithmetic, and why it is not conclusive
   /// (bits of ShadowState; 0: established).
   std::vector<double> shadow;
+  /// Runs in a field: the result (PackElement) instead of `shadow`.
+  std::vector<uint64_t> elements;
   std::vector<uint8_t> shadow_state;
   std::vector<records::ShadowCause> shadow_causes;  // of states other than 0, most frequent first
   /// Only some blocks of the launch that computes it ran: `bytes` contains only the elements that

@@ -63,18 +63,21 @@ std::byte* HostOf(const Warp& warp, const Part& part, int bytes) {
 }
 
 /// memory += operand, in exact arithmetic. The bits follow after the op has run.
-void AddFloats(const Side& side, const AtomicShape& shape, Part& part, Location& at) {
+void AddFloats(const Field* field, const Side& side, const AtomicShape& shape, Part& part,
+               Location& at) {
   const DType dtype = DTypeOf(side.format);
   const int step = std::max(1, SizeOf(dtype) / 2);
   Cell sums[4] = {};
   for (int g = 0; g < shape.granules; g += step) {
-    const Shadow a = DecodeShadow(dtype, at.bits, at.cells, shape.granules, g);
-    const Shadow b = DecodeShadow(dtype, part.operand, part.operand_cells, shape.granules, g);
+    const Shadow a = DecodeShadow(field, dtype, at.bits, at.cells, shape.granules, g);
+    const Shadow b =
+        DecodeShadow(field, dtype, part.operand, part.operand_cells, shape.granules, g);
     const ShadowKind kind = dtype == DType::kF64    ? ShadowKind::kDouble
                             : dtype == DType::kF16  ? ShadowKind::kHalf
                             : dtype == DType::kBF16 ? ShadowKind::kBrain
                                                     : ShadowKind::kSingle;
-    sums[g] = {a.exact + b.exact, 0, StateOf(kind, a.flags | b.flags)};
+    const double sum = field == nullptr ? a.exact + b.exact : field->Add(a.exact, b.exact);
+    sums[g] = {sum, 0, StateOf(kind, a.flags | b.flags)};
   }
   std::copy(sums, sums + 4, at.cells);
 }
@@ -90,15 +93,16 @@ bool HasShadow(const Cell (&cells)[4], const AtomicShape& shape) {
   return std::any_of(cells, cells + shape.granules, [](const Cell& c) { return c.state != 0; });
 }
 
-void Apply(const Side& side, const AtomicShape& shape, Part& part, Location& at) {
+void Apply(const Field* field, const Side& side, const AtomicShape& shape, Part& part,
+           Location& at) {
   std::copy(at.cells, at.cells + 4, part.old_cells);
   bool take = false;
   const bool in_doubt =
-      (side.detail == '<' || side.detail == '>') &&
+      field == nullptr && (side.detail == '<' || side.detail == '>') &&
       OrderInDoubt(at.cells, at.bits, part.operand_cells, part.operand, shape.granules);
   switch (side.detail) {
     case '+':
-      return AddFloats(side, shape, part, at);
+      return AddFloats(field, side, shape, part, at);
     case 'x':
       take = true;
       break;
@@ -167,7 +171,7 @@ class AtomicShadows {
       ReadOperand(op_->src[1], i, &part.operand, part.operand_cells);
       if (op_->src[2] >= 0) ReadOperand(op_->src[2], i, &part.second, part.second_cells);
       Location* at = Find(part, i);
-      if (at != nullptr) Apply(side_, shape_, part, *at);
+      if (at != nullptr) Apply(ws_.field, side_, shape_, part, *at);
     }
   }
 

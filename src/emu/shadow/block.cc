@@ -17,9 +17,11 @@ constexpr size_t kMostLocalBytes = size_t{256} << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<ShadowRun>> ShadowRun::Create(uint64_t base) {
+Result<std::unique_ptr<ShadowRun>> ShadowRun::Create(
+    uint64_t base, const std::optional<engine::FieldOptions>& field) {
   auto run = std::make_unique<ShadowRun>();
-  TRY_ASSIGN(run->memory_, ShadowMemory::Create(base));
+  if (field) run->field_.emplace(*field);
+  TRY_ASSIGN(run->memory_, ShadowMemory::Create(base, run->field_ ? &*run->field_ : nullptr));
   return run;
 }
 ShadowRun::~ShadowRun() = default;
@@ -73,6 +75,7 @@ BlockShadow::BlockShadow(const ShadowCode& code, ShadowMemory& memory, uint32_t 
     warp.taints = taints_.data() + taints * w;
     warp.result = &result_;
     warp.memory = &memory;
+    warp.field = memory.field();
   }
 }
 

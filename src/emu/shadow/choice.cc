@@ -51,7 +51,7 @@ int Chosen(const ChoiceOperand (&x)[2], const Side& side, bool wide) {
 
 /// If a sum or difference adds to the exponent of a float32, and changes neither sign nor digits:
 /// the float multiplied by that power of two, without flags. Otherwise an empty cell.
-Cell Scaled(const ChoiceOperand (&x)[2], const Side& side) {
+Cell Scaled(const Field* field, const ChoiceOperand (&x)[2], const Side& side) {
   if (side.detail != '+' && side.detail != '-') return {};
   constexpr int kDigits = 23;
   constexpr uint32_t kDigitMask = (1u << kDigits) - 1;
@@ -65,7 +65,11 @@ Cell Scaled(const ChoiceOperand (&x)[2], const Side& side) {
     const int from = exponent(bits), to = exponent(result);
     const bool same_sign = ((bits ^ result) >> 31) == 0;
     if ((other & kDigitMask) != 0 || !same_sign || !is_normal(from) || !is_normal(to)) continue;
-    return {std::ldexp(x[s].cells[0].exact, to - from), 0, StateOf(ShadowKind::kSingle)};
+    const double exact = x[s].cells[0].exact;
+    const double scaled = field == nullptr
+                              ? std::ldexp(exact, to - from)
+                              : field->Mul(exact, field->Leaf(std::ldexp(1.0, to - from)));
+    return {scaled, 0, StateOf(ShadowKind::kSingle)};
   }
   return {};
 }
@@ -113,7 +117,8 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     }
     const int chosen = Chosen(x, side, wide);
     const bool orders = side.detail == '<' || side.detail == '>';
-    if (orders && OrderInDoubt(x[0].cells, x[0].bits, x[1].cells, x[1].bits, granules)) {
+    if (orders && ws.field == nullptr &&
+        OrderInDoubt(x[0].cells, x[0].bits, x[1].cells, x[1].bits, granules)) {
       flags |= kDecision;
     }
     if (const Cell rounded = chosen < 0 && !wide ? Rounded(x, side) : Cell{}; rounded.state != 0) {
@@ -126,7 +131,7 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     bool none = true;
     for (int g = 0; g < granules; ++g) {
       const Cell cell = chosen >= 0       ? x[chosen].cells[g]
-                        : g == 0 && !wide ? Scaled(x, side)
+                        : g == 0 && !wide ? Scaled(ws.field, x, side)
                                           : Cell{};
       result.exact[g][i] = cell.exact;
       result.state[g][i] = cell.state == 0 ? 0 : cell.state | flags;

@@ -98,7 +98,7 @@ uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, 
     double exact[2], value[2];
     bool all_exact = true, doubt = false;
     for (int s = 0; s < 2; ++s) {
-      const Shadow shadow = DecodeShadow(dtype, bits[s], cells[s], wide ? 4 : 2, 0);
+      const Shadow shadow = DecodeShadow(nullptr, dtype, bits[s], cells[s], wide ? 4 : 2, 0);
       exact[s] = shadow.exact;
       value[s] = ValueOfBits(dtype, bits[s]);
       doubt |= shadow.flags != 0;
@@ -116,8 +116,10 @@ uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, 
 }  // namespace
 
 void CompareStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
-  const uint32_t lanes = side.from == Format::kInteger ? DoubtfulIntegers(ws, warp, op, side)
-                                                       : DoubtfulFloats(ws, warp, op, side);
+  // Elements of a field have no order: a run with real numbers looks for doubts.
+  const uint32_t lanes = ws.field != nullptr             ? 0
+                         : side.from == Format::kInteger ? DoubtfulIntegers(ws, warp, op, side)
+                                                         : DoubtfulFloats(ws, warp, op, side);
   uint32_t& taint = ws.taints[op->dst / 4];
   taint = (taint & ~warp.active) | (lanes & warp.active);
 }

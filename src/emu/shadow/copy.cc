@@ -22,7 +22,7 @@ Cell SourceCell(const WarpShadow& ws, const Warp& warp, uint64_t address) {
   if (const Cell* cell = CellAt(ws, MemorySpace::kGlobal, 0, address)) return *cell;
   if (!ws.code->shared_integers || address % 4 != 0 || !ws.memory->AreFloats(address)) return {};
   const uint64_t bits = BitsInMemory(warp, MemorySpace::kGlobal, 0, address, 4);
-  return {ValueOfBits(DType::kF32, bits), static_cast<uint32_t>(bits),
+  return {LeafOf(ws.field, ValueOfBits(DType::kF32, bits)), static_cast<uint32_t>(bits),
           StateOf(ShadowKind::kSingle)};
 }
 

@@ -1,6 +1,7 @@
 // Shadows of floating-point arithmetic and of conversions between floats: computed in double from
 // the operands' shadows.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "emu/core/handler_table.h"
@@ -118,6 +119,69 @@ void Compute(Exact operation, const Operands& x, double* to) {
   }
 }
 
+/// The same in a field. Decisions, signs and infinite numbers follow the registers' values.
+double ComputeElement(const Field& field, Exact operation, const Operands& x, int i) {
+  const double a = x.exact[0][i], b = x.exact[1][i], value = x.value[0][i];
+  switch (operation) {
+    case Exact::kMove:
+      return a;
+    case Exact::kAdd:
+      return field.Add(a, b);
+    case Exact::kSub:
+      return field.Sub(a, b);
+    case Exact::kMul:
+      return field.Mul(a, b);
+    case Exact::kFma:
+      return field.Add(field.Mul(a, b), x.exact[2][i]);
+    case Exact::kDiv:
+      return field.Div(a, b);
+    case Exact::kRcp:
+      return field.Div(field.Leaf(1), a);
+    case Exact::kSqrt:
+      return field.Sqrt(a);
+    case Exact::kRsqrt:
+      return field.Rsqrt(a);
+    case Exact::kEx2:
+      return value == -INFINITY ? field.Leaf(0) : field.Exp2(a);
+    case Exact::kLg2:
+      return field.Known(Field::Function::kLog2, a);
+    case Exact::kSin:
+      return field.Known(Field::Function::kSin, a);
+    case Exact::kCos:
+      return field.Known(Field::Function::kCos, a);
+    case Exact::kTanh:
+      return field.Tanh(a);
+    case Exact::kMin:
+      return std::isnan(value) || x.value[1][i] <= value ? b : a;
+    case Exact::kMax:
+      return std::isnan(value) || x.value[1][i] >= value ? b : a;
+    case Exact::kNeg:
+      return field.Neg(a);
+    case Exact::kAbs:
+      return std::signbit(value) ? field.Neg(a) : a;
+    case Exact::kCopysign:
+      return std::signbit(value) == std::signbit(x.value[1][i]) ? b : field.Neg(b);
+  }
+  return Field::Unknown();
+}
+
+/// Elements of the results. Clamps follow the results' values, which are computed in double.
+void ComputeElements(const WarpShadow& ws, const Warp& warp, const Side& side, Operands& x,
+                     double* to) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    to[i] = ComputeElement(*ws.field, side.operation, x, i);
+  }
+  if (!side.saturates && !side.relu) return;
+  double values[kLanes];
+  std::copy(&x.value[0][0], &x.value[0][0] + 3 * kLanes, &x.exact[0][0]);
+  Compute(side.operation, x, values);
+  for (int i = 0; i < kLanes; ++i) {
+    if (values[i] < 0) to[i] = ws.field->Leaf(0);
+    if (side.saturates && values[i] > 1) to[i] = ws.field->Leaf(1);
+  }
+}
+
 /// Reads operand `s` for granule `at` of the result. A packed conversion takes the granules from
 /// two operands, the upper one first.
 void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, int s, int at,
@@ -127,7 +191,8 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
   const Format from = s + 1 == side.sources ? side.last : side.from;
   const bool wide = from == Format::kF64 || (from == Format::kF32 && side.packed && !pairs);
   const bool by_granule = side.packed && !pairs;
-  const bool chooses = side.operation == Exact::kMin || side.operation == Exact::kMax;
+  const bool chooses =
+      ws.field != nullptr || side.operation == Exact::kMin || side.operation == Exact::kMax;
   Gather(ws, warp, offset, wide, from, by_granule ? at : 0, x.exact[s],
          chooses ? x.value[s] : nullptr, x.flags);
 }
@@ -135,12 +200,12 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
 /// Detects sums of pairs in which one number rounds the other to an integer. In a pair that number
 /// is not a known constant, so its value decides: multiples of 2^21 from 2^22 on rarely have
 /// another purpose.
-void FlagMagic(const Side& side, Operands& x) {
+void FlagMagic(const WarpShadow& ws, const Side& side, Operands& x) {
   const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
   if (!sums && side.operation != Exact::kFma) return;
   for (int s = sums ? 0 : 2; s < side.sources; ++s) {
     for (int i = 0; i < kLanes; ++i) {
-      const double size = std::fabs(x.exact[s][i]);
+      const double size = std::fabs(ws.field != nullptr ? x.value[s][i] : x.exact[s][i]);
       const bool magic = size >= 0x1p22 && size < 0x1p26 && std::fmod(size, 0x1p21) < 4;
       if (magic) x.flags[i] |= kReset | kTakeValue;
     }
@@ -157,8 +222,10 @@ void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
   const int unused = 64 - 8 * side.bytes;
   for (int i = 0; i < kLanes; ++i) {
     const uint64_t bits = SlotBits(warp, op->src[0], wide, i) << unused;
-    x.exact[0][i] = side.is_signed ? static_cast<double>(static_cast<int64_t>(bits) >> unused)
-                                   : static_cast<double>(bits >> unused);
+    const double value = side.is_signed ? static_cast<double>(static_cast<int64_t>(bits) >> unused)
+                                        : static_cast<double>(bits >> unused);
+    x.value[0][i] = value;
+    x.exact[0][i] = LeafOf(ws.field, value);
   }
 }
 
@@ -185,11 +252,16 @@ void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
       const int sources = side.operation == Exact::kMove ? 1 : side.sources;
       for (int s = 0; s < sources; ++s) GatherOperand(ws, warp, op, side, s, at, x);
     }
-    Compute(side.operation, x, result.exact[at]);
+    if (step == 2) FlagMagic(ws, side, x);
     double* exact = result.exact[at];
+    if (ws.field != nullptr) {
+      ComputeElements(ws, warp, side, x, exact);
+      for (int i = 0; i < kLanes; ++i) result.state[at][i] = state | x.flags[i];
+      continue;
+    }
+    Compute(side.operation, x, exact);
     if (side.saturates) Each(exact, [&](int i) { return std::fmin(std::fmax(exact[i], 0), 1); });
     if (side.relu) Each(exact, [&](int i) { return std::fmax(exact[i], 0); });
-    if (step == 2) FlagMagic(side, x);
     for (int i = 0; i < kLanes; ++i) result.state[at][i] = state | x.flags[i];
   }
 }

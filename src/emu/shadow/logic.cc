@@ -16,6 +16,7 @@ namespace {
 
 /// The operation of one lane.
 struct Logic {
+  const Field* field = nullptr;
   char detail = '&';
   int granules = 2;
   uint64_t bits[2] = {};
@@ -50,6 +51,22 @@ int NumberEndingAt(const Cell (&cells)[4], int at) {
   return -1;
 }
 
+/// The exact value after an operation on the sign bit of a number with this sign: '^' changes it,
+/// '|' sets it, '&' clears it.
+double WithSign(const Field* field, char detail, double exact, bool is_negative) {
+  if (field != nullptr) {
+    const bool same = detail == '|' ? is_negative : detail == '&' && !is_negative;
+    return same ? exact : field->Neg(exact);
+  }
+  if (detail == '^') return -exact;
+  return detail == '|' ? -std::fabs(exact) : std::fabs(exact);
+}
+
+/// The sign bit of the number of `size` granules at `at`.
+bool IsNegative(uint64_t bits, int at, int size) {
+  return ((bits >> (16 * (at + size) - 1)) & 1u) != 0;
+}
+
 /// Applies sign bits of one operand to floats of the other.
 void MergeSigns(Logic& x) {
   if (x.detail == '&') return;
@@ -62,7 +79,9 @@ void MergeSigns(Logic& x) {
       if (start < 0 || (x.bits[s] & (uint64_t{0xffff} << (16 * g)) & ~bit) != 0) continue;
       Cell& number = x.cells[1 - s][start];
       if ((x.bits[s] & bit) != 0) {
-        number.exact = x.detail == '|' ? -std::fabs(number.exact) : -number.exact;
+        const int size = GranulesOf(KindOf(number.state));
+        number.exact =
+            WithSign(x.field, x.detail, number.exact, IsNegative(x.bits[1 - s], start, size));
       }
       number.state |= sign.state & kFlags;
       sign = {};
@@ -72,8 +91,8 @@ void MergeSigns(Logic& x) {
 }
 
 /// The sign bit of a number alone. It is in doubt if exact arithmetic has the other sign.
-Cell SignOf(const Cell& cell, bool negative) {
-  const bool doubt = std::signbit(cell.exact) != negative;
+Cell SignOf(const Field* field, const Cell& cell, bool negative) {
+  const bool doubt = field == nullptr && std::signbit(cell.exact) != negative;
   return {cell.exact, 0,
           StateOf(ShadowKind::kSign, (cell.state & kFlags) | (doubt ? kDecision : 0))};
 }
@@ -90,14 +109,14 @@ bool PutCell(Logic& x, int at, const Cell& cell) {
 }
 
 /// Handles a mask of whole granules, except for the sign: stores the pieces of `cell` that remain.
-bool TakeApart(Logic& x, const Cell& cell, int at, uint64_t mask) {
+bool TakeApart(Logic& x, const Cell& cell, int at, uint64_t mask, bool is_negative) {
   const int size = GranulesOf(KindOf(cell.state));
   for (int k = 0; k < size; ++k) {
     const uint64_t part = (mask >> (16 * k)) & 0xffffu;
     if (part == 0) continue;
     Cell piece = Piece(cell, k);
     if (part == 0x7fffu && k + 1 == size && HasSign(KindOf(cell.state))) {
-      piece.exact = std::fabs(cell.exact);
+      piece.exact = WithSign(x.field, '&', cell.exact, is_negative);
     } else if (part != 0xffffu) {
       return false;
     }
@@ -122,10 +141,11 @@ bool Take(Logic& x, int s, int at) {
   const uint64_t all = ~uint64_t{0} >> (64 - 16 * size);
   const uint64_t sign = uint64_t{1} << (16 * size - 1);
   const uint64_t mask = (x.bits[1 - s] >> (16 * at)) & all;
+  const bool is_negative = IsNegative(x.bits[s], at, size);
   if (x.detail != '&') {
     if (mask == 0) return PutCell(x, at, cell);
     if (mask != sign || !HasSign(kind)) return false;
-    cell.exact = x.detail == '|' ? -std::fabs(cell.exact) : -cell.exact;
+    cell.exact = WithSign(x.field, x.detail, cell.exact, is_negative);
     return PutCell(x, at, cell);
   }
   if (mask == all) return PutCell(x, at, cell);
@@ -136,14 +156,13 @@ bool Take(Logic& x, int s, int at) {
     return PutCell(x, at, cell);
   }
   if (HasSign(kind) && mask == (all ^ sign)) {
-    cell.exact = std::fabs(cell.exact);
+    cell.exact = WithSign(x.field, '&', cell.exact, is_negative);
     return PutCell(x, at, cell);
   }
   if (HasSign(kind) && mask == sign) {
-    const bool negative = ((x.bits[s] >> (16 * at)) & sign) != 0;
-    return PutCell(x, at + size - 1, SignOf(cell, negative));
+    return PutCell(x, at + size - 1, SignOf(x.field, cell, is_negative));
   }
-  if (size > 1 && IsOfGranules(mask, size)) return TakeApart(x, cell, at, mask);
+  if (size > 1 && IsOfGranules(mask, size)) return TakeApart(x, cell, at, mask, is_negative);
   return Truncates(kind, mask, size) && PutCell(x, at, cell);
 }
 
@@ -181,6 +200,7 @@ void LogicStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     Logic x;
+    x.field = ws.field;
     x.detail = side.detail;
     x.granules = result.planes;
     for (int s = 0; s < 2; ++s) {

@@ -83,11 +83,12 @@ void DropStale(uint64_t bits, Cell* cells, int granules) {
   }
 }
 
-Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at) {
+Shadow DecodeShadow(const Field* field, DType dtype, uint64_t bits, const Cell* cells, int granules,
+                    int at) {
   const ShadowKind want = KindFor(dtype);
   const int size = std::min(GranulesOf(want), granules - at);
   const uint64_t own = size == 4 ? bits : (bits >> (16 * at)) & ((uint64_t{1} << (16 * size)) - 1);
-  Shadow shadow{ValueOfBits(dtype, own), 0};
+  Shadow shadow{LeafOf(field, ValueOfBits(dtype, own)), 0};
   const bool is_float = IsFloatKind(want);
   if (is_float && KindOf(cells[at].state) == want) {
     return {cells[at].exact, cells[at].state & kFlags};
@@ -109,8 +110,8 @@ Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules,
   return shadow;
 }
 
-Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create(uint64_t base) {
-  std::unique_ptr<ShadowMemory> memory(new ShadowMemory(base));
+Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create(uint64_t base, const Field* field) {
+  std::unique_ptr<ShadowMemory> memory(new ShadowMemory(base, field));
   memory->cells_ = static_cast<Cell*>(ReserveBytes(kCellBytes));
   memory->touched_ = static_cast<uint8_t*>(ReserveBytes(kPages));
   if (memory->cells_ == nullptr || memory->touched_ == nullptr) {
@@ -163,7 +164,7 @@ void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
 }
 
 Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
-  Shadow shadow{ValueOfBits(dtype, bits), 0};
+  Shadow shadow{LeafOf(field_, ValueOfBits(dtype, bits)), 0};
   if (!Touched(device)) return shadow;
   if (IsFloat8(dtype)) return ReadByte(device, dtype, bits);
   if ((device & 1u) != 0) return shadow;
@@ -172,7 +173,7 @@ Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
   std::copy_n(At(device), granules, cells);
   DropStale(bits, cells, granules);
   JoinPieces(cells, granules);
-  return DecodeShadow(dtype, bits, cells, granules, 0);
+  return DecodeShadow(field_, dtype, bits, cells, granules, 0);
 }
 
 void ShadowMemory::Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow) {
@@ -188,7 +189,7 @@ void ShadowMemory::Write(uint64_t device, DType dtype, uint64_t bits, const Shad
 }
 
 Shadow ShadowMemory::ReadByte(uint64_t device, DType dtype, uint64_t bits) const {
-  Shadow shadow{ValueOfBits(dtype, bits), 0};
+  Shadow shadow{LeafOf(field_, ValueOfBits(dtype, bits)), 0};
   for (const uint64_t size : {2u, 4u, 8u}) {
     const uint64_t start = device & ~(size - 1);
     const Cell& cell = *At(start);
@@ -196,6 +197,7 @@ Shadow ShadowMemory::ReadByte(uint64_t device, DType dtype, uint64_t bits) const
     if (kind == ShadowKind::kNone) continue;
     if (device - start >= 2 * static_cast<uint64_t>(GranulesOf(kind))) continue;
     if (kind == ShadowKind::kPair && IsTiedToByte(cell, device, bits)) {
+      if (field_ != nullptr) return {shadow.exact, kReset};
       SmallPair pair = UnpackPair(cell.exact);
       return HalfOf(HalfAt(pair, device), shadow.exact, cell.state & kFlags);
     }

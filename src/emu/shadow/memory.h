@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "emu/core/memory.h"
+#include "emu/shadow/field.h"
 #include "emu/shadow/sites.h"
 
 namespace cupel::emu {
@@ -105,9 +106,14 @@ struct Shadow {
   double exact = 0;
   uint32_t flags = 0;
 };
+/// The shadow of a number that no operation has made. `field`: null for real numbers.
+inline double LeafOf(const Field* field, double value) {
+  return field == nullptr ? value : field->Leaf(value);
+}
 /// The shadow of the float of `dtype` that begins at granule `at` of `bits`. All cells must be
 /// valid. Integers give flags.
-Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at);
+Shadow DecodeShadow(const Field* field, DType dtype, uint64_t bits, const Cell* cells, int granules,
+                    int at);
 /// What remains of a pair of 8-bit floats at granule `at` if its bits have changed: a reset.
 Cell LostPair(const Cell& pair, uint64_t bits, int at);
 /// Removes cells that are not valid for `bits`.
@@ -116,11 +122,14 @@ double ValueOfBits(DType dtype, uint64_t bits);
 
 class ShadowMemory {
  public:
-  /// `base` is the device address at which the arena begins.
-  static Result<std::unique_ptr<ShadowMemory>> Create(uint64_t base);
+  /// `base` is the device address at which the arena begins. `field`: what shadows are elements of;
+  /// null for real numbers. Borrowed.
+  static Result<std::unique_ptr<ShadowMemory>> Create(uint64_t base, const Field* field = nullptr);
   ~ShadowMemory();
   ShadowMemory(const ShadowMemory&) = delete;
   ShadowMemory& operator=(const ShadowMemory&) = delete;
+
+  const Field* field() const { return field_; }
 
   /// The unit of Touch, in bytes of device memory.
   static constexpr uint64_t kPageBytes = uint64_t{1} << 16;
@@ -162,13 +171,14 @@ class ShadowMemory {
   /// Read and Write of a float8.
   Shadow ReadByte(uint64_t device, DType dtype, uint64_t bits) const;
   void WriteByte(uint64_t device, uint64_t bits, const Shadow& shadow);
-  explicit ShadowMemory(uint64_t base) : base_(base) {}
+  ShadowMemory(uint64_t base, const Field* field) : base_(base), field_(field) {}
   /// The start of the page after that of `device`.
   uint64_t NextPage(uint64_t device) const {
     return base_ + ((device - base_) / kPageBytes + 1) * kPageBytes;
   }
 
   uint64_t base_;
+  const Field* field_;
   Cell* cells_ = nullptr;
   uint8_t* touched_ = nullptr;  // for each 64 KiB
   ShadowSites sites_;

@@ -111,12 +111,14 @@ void ShadowNodes::After(const plan::CopyView& copy) {
                 Shadow shadow = ReadElement(source, copy.from.dtype);
                 const uint64_t bits = BitsAt(memory_.Host(target), copy.to.dtype);
                 if (!IsFloating(copy.from.dtype) && IsFloating(copy.to.dtype)) {
-                  shadow.exact = ValueOfBits(copy.to.dtype, bits);  // of an integer
+                  shadow.exact =
+                      LeafOf(shadows_.field(), ValueOfBits(copy.to.dtype, bits));  // of an integer
                 } else if (IsFloating(copy.from.dtype) && !IsFloating(copy.to.dtype)) {
                   shadow.flags |= kReset;
                 }
                 if (IsFloat8(copy.to.dtype) && copy.to.dtype != copy.from.dtype) {
                   RoundToFloat8(copy.to.dtype, ValueOfBits(copy.to.dtype, bits), shadow);
+                  if (shadows_.field() != nullptr) shadow.flags |= kReset;  // not followed
                 }
                 shadows_.Write(target, copy.to.dtype, bits, shadow);
               });
@@ -170,7 +172,7 @@ void ShadowNodes::WriteView(const plan::View& view, const std::vector<std::byte>
   ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
     const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
     const uint64_t bits = BitsAt(memory_.Host(address), view.dtype);
-    Shadow shadow{ValueOfBits(view.dtype, bits), flags};
+    Shadow shadow{LeafOf(shadows_.field(), ValueOfBits(view.dtype, bits)), flags};
     if (exact != nullptr && IsFloating(view.dtype)) {
       std::memcpy(&shadow.exact, exact->data() + i * 8, sizeof shadow.exact);
     }
@@ -179,8 +181,9 @@ void ShadowNodes::WriteView(const plan::View& view, const std::vector<std::byte>
 }
 
 Status ShadowNodes::After(const plan::Operator& work, plan::OperatorRunner& operators) {
-  std::string problem = "it is too large";
-  if (!call_.is_too_large) {
+  const bool in_field = shadows_.field() != nullptr;
+  std::string problem = in_field ? "not followed in a field" : "it is too large";
+  if (!call_.is_too_large && !in_field) {
     TRY_ASSIGN(problem, operators.Run(call_.work, true, [&](int buffer) {
       return std::span(call_.memory[static_cast<size_t>(buffer)]);
     }));
@@ -257,7 +260,17 @@ void ShadowNodes::Multiply(const plan::Gemm& gemm, const std::array<plan::Addres
   }
   // Row-major matrices are transposed column-major ones, so the product is that of B and A.
   std::vector<double> product(m * n, 0.0);
-  if (k > 0) {
+  const Field* field = shadows_.field();
+  if (field != nullptr) {
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t j = 0; j < n; ++j) {
+        double& sum = product[i * n + j];
+        for (size_t l = 0; l < k; ++l) {
+          sum = field->Add(sum, field->Mul(a.exact[i * k + l], b.exact[l * n + j]));
+        }
+      }
+    }
+  } else if (k > 0) {
     GemmProblem problem;
     problem.m = gemm.n;
     problem.n = gemm.m;
@@ -273,9 +286,13 @@ void ShadowNodes::Multiply(const plan::Gemm& gemm, const std::array<plan::Addres
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < n; ++j) {
       uint32_t flags = k > 0 ? a.rows[i] | b.columns[j] : 0;
-      double exact = gemm.alpha * product[i * n + j];
+      const auto scaled = [&](double factor, double number) {
+        return field == nullptr ? factor * number : field->Mul(field->Leaf(factor), number);
+      };
+      double exact = scaled(gemm.alpha, product[i * n + j]);
       if (old != nullptr) {
-        exact += gemm.beta * old->exact[i * n + j];
+        const double before = scaled(gemm.beta, old->exact[i * n + j]);
+        exact = field == nullptr ? exact + before : field->Add(exact, before);
         flags |= old->rows[i];
       }
       const uint64_t element = j * static_cast<uint64_t>(gemm.ldc) + i;
@@ -303,7 +320,8 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
         const uint64_t address =
             c + static_cast<uint64_t>((j * gemm.ldc + i) * SizeOf(gemm.c_type));
         const uint64_t bits = BitsAt(memory_.Host(address), gemm.c_type);
-        shadows_.Write(address, gemm.c_type, bits, {ValueOfBits(gemm.c_type, bits), kReset});
+        shadows_.Write(address, gemm.c_type, bits,
+                       {LeafOf(shadows_.field(), ValueOfBits(gemm.c_type, bits)), kReset});
       }
     }
   }
@@ -316,7 +334,8 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
 void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) const {
   const int64_t count = CountOf(view.shape);
   if (count <= 0) return;
-  output->shadow.resize(static_cast<size_t>(count));
+  (shadows_.field() != nullptr ? output->elements.resize(static_cast<size_t>(count))
+                               : output->shadow.resize(static_cast<size_t>(count)));
   output->shadow_state.assign(static_cast<size_t>(count), 0);
   const uint64_t base = DeviceAddress(buffers_, view.address);
   std::array<int64_t, ShadowSites::kMost> sites{};
@@ -324,7 +343,11 @@ void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) 
   ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
     const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
     const Shadow shadow = ReadElement(address, view.dtype);
-    output->shadow[static_cast<size_t>(i)] = shadow.exact;
+    if (shadows_.field() != nullptr) {
+      output->elements[static_cast<size_t>(i)] = std::bit_cast<uint64_t>(shadow.exact);
+    } else {
+      output->shadow[static_cast<size_t>(i)] = shadow.exact;
+    }
     output->shadow_state[static_cast<size_t>(i)] = static_cast<uint8_t>(
         ((shadow.flags & kReset) != 0 ? engine::kShadowReset : 0) |
         ((shadow.flags & kSmall) != 0 ? engine::kShadowSmall : 0) |

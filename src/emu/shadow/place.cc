@@ -25,10 +25,10 @@ const Cell* CellCovering(const WarpShadow& ws, MemorySpace space, int lane, uint
 }
 
 /// The cell of an input's float32 at a granule, or a piece of it.
-Cell InputCell(const Warp& warp, uint64_t address, int granules) {
+Cell InputCell(const WarpShadow& ws, const Warp& warp, uint64_t address, int granules) {
   const uint64_t start = address & ~uint64_t{3};
   const uint64_t bits = BitsInMemory(warp, MemorySpace::kGlobal, 0, start, 4);
-  const Cell whole{ValueOfBits(DType::kF32, bits), static_cast<uint32_t>(bits),
+  const Cell whole{LeafOf(ws.field, ValueOfBits(DType::kF32, bits)), static_cast<uint32_t>(bits),
                    StateOf(ShadowKind::kSingle)};
   if (start == address && granules >= 2) return whole;
   const auto index = static_cast<int>((address - start) / 2);
@@ -84,7 +84,7 @@ Cell LoadCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
     return piece;
   }
   if (space == MemorySpace::kGlobal && ws.memory->AreFloats(address)) {
-    return InputCell(warp, address, granules);
+    return InputCell(ws, warp, address, granules);
   }
   return {};
 }

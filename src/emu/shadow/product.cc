@@ -80,7 +80,11 @@ struct Blocks {
             int count) {
     const Format format = FormatOf(type);
     const int elements = format == Format::kF16 || format == Format::kBF16 ? 2 : 1;
-    if (BitsOf(type) == 8) return ReadBytes(ws, warp, type, slots, count);
+    if (BitsOf(type) == 8) {
+      ReadBytes(ws, warp, type, slots, count);
+      if (ws.field != nullptr) std::fill(flags.begin(), flags.end(), kReset);  // not followed
+      return;
+    }
     depth = 4 * elements;
     exact.resize(Index(count * 8 * depth));
     flags.assign(Index(count) * 8, 0);
@@ -149,7 +153,19 @@ struct Sums {
   }
 };
 
-void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& sums) {
+/// sum + the dot product
+double AddDot(const Field* field, const double* a, const double* b, int depth, double sum) {
+  if (field != nullptr) {
+    for (int d = 0; d < depth; ++d) sum = field->Add(sum, field->Mul(a[d], b[d]));
+    return sum;
+  }
+  double product = 0;
+  for (int d = 0; d < depth; ++d) product += a[d] * b[d];
+  return sum + product;
+}
+
+void AddProducts(const Field* field, const Blocks& a, const Blocks& b, int m, int n, int k,
+                 Sums& sums) {
   const int depth = a.depth;
   for (int tile = 0; tile < m * n * k; ++tile) {
     const int part = tile % k, j = tile / k % n, i = tile / k / n;
@@ -158,10 +174,8 @@ void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& su
       const int row = at / 8, column = at % 8;
       const double* left = &a.exact[Index((of_a * 8 + row) * depth)];
       const double* right = &b.exact[Index((of_b * 8 + column) * depth)];
-      double sum = 0;
-      for (int d = 0; d < depth; ++d) sum += left[d] * right[d];
       const auto to = Index((i * n + j) * 64 + at);
-      sums.exact[to] += sum;
+      sums.exact[to] = AddDot(field, left, right, depth, sums.exact[to]);
       sums.flags[to] |= a.flags[Index(of_a * 8 + row)] | b.flags[Index(of_b * 8 + column)];
     }
   }
@@ -184,7 +198,7 @@ const Op* ProductThunk(Warp& warp, const Op* op) {
   b.Read(ws, warp, shape.b, of_b, n * k);
   Sums sums;
   sums.Read(ws, warp, shape.c, of_c, m * n);
-  AddProducts(a, b, m, n, k, sums);
+  AddProducts(ws.field, a, b, m, n, k, sums);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next != nullptr) sums.Commit(ws, warp, shape.d, of_d, m * n);
   return next;

@@ -78,11 +78,30 @@ void GatherSlowly(const WarpShadow& ws, const Warp& warp, int32_t offset, bool w
     const int i = __builtin_ctz(rest);
     Cell cells[4];
     ReadCells(ws, warp, offset, wide, i, cells);
-    const Shadow shadow =
-        DecodeShadow(DTypeOf(format), SlotBits(warp, offset, wide, i), cells, wide ? 4 : 2, at);
+    const Shadow shadow = DecodeShadow(ws.field, DTypeOf(format), SlotBits(warp, offset, wide, i),
+                                       cells, wide ? 4 : 2, at);
     exact[i] = shadow.exact;
     flags[i] |= shadow.flags;
   }
+}
+
+/// Gather in a field. Numbers without a shadow are often the same in all lanes: constants.
+void GatherElements(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide,
+                    Format format, int at, uint32_t live, double* exact, double* value,
+                    uint32_t* flags) {
+  double last = 0, element = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    const double v = ValueAt(format, SlotBits(warp, offset, wide, i), at);
+    if (value != nullptr) value[i] = v;
+    exact[i] = 0;
+    if (((live >> i) & 1u) != 0 || ((warp.active >> i) & 1u) == 0) continue;
+    if (std::bit_cast<uint64_t>(v) != std::bit_cast<uint64_t>(last)) {
+      last = v;
+      element = ws.field->Leaf(v);
+    }
+    exact[i] = element;
+  }
+  GatherSlowly(ws, warp, offset, wide, format, at, live & warp.active, exact, flags);
 }
 
 }  // namespace
@@ -109,8 +128,8 @@ void ReadCells(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide
     if (((header.raw >> lane) & 1u) == 0) return;
     const ShadowKind kind = wide ? ShadowKind::kDouble : ShadowKind::kSingle;
     const uint64_t bits = SlotBits(warp, offset, wide, lane);
-    cells[0] = {ValueAt(wide ? Format::kF64 : Format::kF32, bits, 0), TiedBits(kind, bits, 0),
-                StateOf(kind)};
+    const double value = ValueAt(wide ? Format::kF64 : Format::kF32, bits, 0);
+    cells[0] = {LeafOf(ws.field, value), TiedBits(kind, bits, 0), StateOf(kind)};
     return;
   }
   for (int g = 0; g < granules; ++g) {
@@ -123,6 +142,10 @@ void ReadCells(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide
 void Gather(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, Format format,
             int at, double* exact, double* value, uint32_t* flags) {
   const uint32_t live = ws.headers[offset / 128].live;
+  if (ws.field != nullptr) {
+    GatherElements(ws, warp, offset, wide, format, at, live, exact, value, flags);
+    return;
+  }
   if (format == Format::kF32 && !wide && at == 0) {
     const auto* words = At<const uint32_t>(warp, offset);
     if (value != nullptr) Values(words, value);
@@ -224,7 +247,7 @@ void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide) {
                               : kind == ShadowKind::kHalf  ? Format::kF16
                               : kind == ShadowKind::kBrain ? Format::kBF16
                                                            : Format::kF32;
-        plane.exact[i] = ValueAt(format, bits, g);
+        plane.exact[i] = LeafOf(ws.field, ValueAt(format, bits, g));
       }
       live |= 1u << i;
     }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,6 +114,7 @@ struct WarpShadow {
   BlockState* block = nullptr;
   Cell* local = nullptr;  // as Warp::local; null: too large to follow
   ShadowMemory* memory = nullptr;
+  const Field* field = nullptr;        // that of the memory
   std::shared_ptr<CallShadows> calls;  // made by the first call
   uint32_t reset = 0, branch = 0;      // lanes whose further results are all flagged
   uint32_t history = 0;                // sites of reset and branch
@@ -159,8 +161,10 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
 /// State that the launches of one run share.
 class ShadowRun {
  public:
-  /// `base` is the device address at which the memory's arena begins.
-  static Result<std::unique_ptr<ShadowRun>> Create(uint64_t base);
+  /// `base` is the device address at which the memory's arena begins. `field`: what shadows are
+  /// elements of; nothing for real numbers.
+  static Result<std::unique_ptr<ShadowRun>> Create(
+      uint64_t base, const std::optional<engine::FieldOptions>& field = {});
   ~ShadowRun();
   ShadowMemory& memory() { return *memory_; }
   /// The shadow variant of a kernel, created on first use.
@@ -169,6 +173,7 @@ class ShadowRun {
   std::vector<std::string> unknown() const;
 
  private:
+  std::optional<Field> field_;
   std::unique_ptr<ShadowMemory> memory_;
   std::vector<std::pair<const Kernel*, std::unique_ptr<ShadowCode>>> codes_;
 };

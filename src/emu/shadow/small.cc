@@ -63,6 +63,19 @@ void Widen(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+/// In a field: a pair has no room for two elements.
+void NotFollowed(WarpShadow& ws, const Side& side) {
+  ShadowResult& result = *ws.result;
+  const bool narrows = side.detail == 'n';
+  result.planes = narrows ? 1 : 2;
+  result.raw = 0;
+  const uint32_t state = narrows ? StateOf(ShadowKind::kShort, kReset)
+                                 : StateOf(ShadowKind::kHalf, kReset) | kTakeValue;
+  for (int at = 0; at < result.planes; ++at) {
+    for (int i = 0; i < kLanes; ++i) result.state[at][i] = state;
+  }
+}
+
 }  // namespace
 
 double ValueOfByte(uint32_t byte, bool is_e4m3) {
@@ -81,6 +94,7 @@ void RoundToFloat8(DType dtype, double value, Shadow& shadow) {
 }
 
 void SmallFloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
+  if (ws.field != nullptr) return NotFollowed(ws, side);
   if (side.detail == 'n') return Narrow(ws, warp, op, side);
   Widen(ws, warp, op, side);
 }

@@ -1,0 +1,55 @@
+// Finite fields in which a run computes instead of real numbers (docs/proof.md). Each run has one
+// pair of primes p and q = (p - 1) / 2. A number is its residue modulo p, and modulo q for use as
+// an exponent: 2 has order q modulo p, so 2^x is 2 to the power of x modulo q. The oracle's
+// field_numbers.py computes the same.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace cupel::engine {
+
+/// p of each field: safe primes, 7 modulo 8, below 2^29.
+inline constexpr std::array<uint32_t, 4> kFieldPrimes = {536869559, 536869247, 536868407,
+                                                         536867879};
+
+/// Why an element is not what a real number maps to.
+enum FieldFlag : uint32_t {
+  kFieldUnknown = 1,   // infinite, NaN, or divided by an element that is zero
+  kFieldConstant = 2,  // computed from a constant that is no number of the reference
+  kFieldOpaque = 4,    // of a function that is known only by its argument: laws may be missing
+  kFieldRoot = 8,      // computed from a square root, whose square may have the wrong sign
+  kFieldDeep = 16,     // the residue modulo q is that of an exponential: laws are missing
+};
+
+/// An element as 64 bits: p in the lowest 29, the first three flags above it, q in the upper word,
+/// the other flags from bit 60 on. Zero is zero.
+struct FieldElement {
+  uint32_t p = 0, q = 0, flags = 0;
+  bool operator==(const FieldElement&) const = default;
+};
+inline uint64_t PackElement(const FieldElement& e) {
+  return e.p | uint64_t{e.flags & 7u} << 29 | uint64_t{e.q} << 32 | uint64_t{e.flags >> 3} << 60;
+}
+inline FieldElement UnpackElement(uint64_t bits) {
+  constexpr uint32_t kResidue = (1u << 29) - 1;
+  const auto flags = static_cast<uint32_t>((bits >> 29 & 7u) | (bits >> 60) << 3);
+  return {static_cast<uint32_t>(bits) & kResidue, static_cast<uint32_t>(bits >> 32) & kResidue >> 1,
+          flags};
+}
+
+/// A number of the reference: constants that are `value`, or `value` rounded, stand for it.
+struct FieldNumber {
+  double value = 0;
+  uint32_t p = 0, q = 0;
+};
+
+struct FieldOptions {
+  int index = 0;      // of kFieldPrimes
+  uint64_t seed = 0;  // of inputs and of functions that are known only by their arguments
+  std::vector<FieldNumber> numbers;
+};
+
+}  // namespace cupel::engine
