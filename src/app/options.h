@@ -103,6 +103,13 @@ struct ProfileOptions {
   std::filesystem::path keep;  // folder for the call and Nsight Compute's report; empty: none
 };
 
+struct ProveOptions {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+};
+
 struct BenchOptions {
   Common common;
   Compile compile;

@@ -13,6 +13,7 @@ Result<int> Run(const VerifyCommand& command);
 Result<int> Run(const BenchCommand& command);
 Result<int> Run(const StreamCommand& command);
 Result<int> Run(const ProfileCommand& command);
+Result<int> Run(const ProveCommand& command);
 Result<int> Run(const OptimizeCommand& command);
 Result<int> Run(const TranslateCommand& command);
 Result<int> Run(const ExportCommand& command);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "oracle/elements.h"
 #include "oracle/environment.h"
 #include "oracle/load.h"
 #include "oracle/scripts.h"
@@ -142,6 +143,36 @@ Status Client::AskShapes(const task::Task& task, task::Direction direction,
   }
   for (size_t i = 0; i < keys.size(); ++i) known[keys[i]] = (*calls)[i];
   return {};
+}
+
+Result<std::variant<FieldResults, SettingFailure>> Client::Elements(
+    const task::Task& task, task::Direction direction, const task::Setting& setting,
+    const std::pair<uint64_t, uint64_t>& seeds) {
+  using Outcome = std::variant<FieldResults, SettingFailure>;
+  TRY_ASSIGN(const Request request, Describe(task, direction, setting, Distribution::kUsual));
+  TRY(Load(task, direction, request));
+  const int64_t id = ++last_id_;
+  TRY(child_->Send({{"op", "elements"},
+                    {"id", id},
+                    {"task", request.task_id},
+                    {"init", request.init},
+                    {"inputs", request.inputs},
+                    {"seed", seeds.first},
+                    {"field_seed", seeds.second}}));
+  TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(id));
+  if (!reply) {
+    SettingFailure failure{"PyTorch ended while it computed in finite fields: " +
+                           child_->ExitReason()};
+    failure.killed = child_->was_killed();
+    child_.reset();
+    return Outcome(std::move(failure));
+  }
+  if (reply->contains("failure")) {
+    TRY_ASSIGN(std::string why, JsonString(*reply, "failure", "oracle.py"));
+    return Outcome(SettingFailure{std::move(why)});
+  }
+  TRY_ASSIGN(FieldResults results, ReadElements(*reply));
+  return Outcome(std::move(results));
 }
 
 Status Client::StartChild() {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -62,6 +63,10 @@ class Client {
   /// description is kept on disk.
   Result<std::vector<Json>> Shapes(const task::Task& task, task::Direction direction,
                                    const std::vector<task::Setting>& settings);
+  /// As Oracle::Elements. `seeds`: of the call, and of the fields.
+  Result<std::variant<FieldResults, SettingFailure>> Elements(
+      const task::Task& task, task::Direction direction, const task::Setting& setting,
+      const std::pair<uint64_t, uint64_t>& seeds);
   /// Starts the child if needed and makes it load the task's code.
   Status Load(const task::Task& task, task::Direction direction, const Request& request);
   /// Requests a case. Call Load() first.

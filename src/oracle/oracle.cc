@@ -287,6 +287,20 @@ Result<std::vector<ShapeOutcome>> TorchOracle::Shapes(const Task& task, Directio
   return outcomes;
 }
 
+Result<std::variant<FieldResults, SettingFailure>> Oracle::Elements(const Task&, Direction,
+                                                                    const Setting&, uint64_t,
+                                                                    uint64_t) {
+  return Fail(ErrorCode::kUnsupported, "computing in finite fields needs PyTorch in this process");
+}
+
+Result<std::variant<FieldResults, SettingFailure>> TorchOracle::Elements(const Task& task,
+                                                                         Direction direction,
+                                                                         const Setting& setting,
+                                                                         uint64_t seed,
+                                                                         uint64_t field_seed) {
+  return impl_->client.Elements(task, direction, setting, {seed, field_seed});
+}
+
 const std::vector<std::string>& TorchOracle::warnings() const { return impl_->client.warnings(); }
 
 }  // namespace cupel::oracle

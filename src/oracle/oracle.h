@@ -9,7 +9,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -57,6 +59,25 @@ struct SettingFailure {
 using task::Distribution;
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
+/// The number of fields, as engine::kFieldPrimes, and of moduli: p and q of each.
+inline constexpr size_t kFields = 4, kModuli = 2 * kFields;
+
+/// A reference computed in finite fields (oracle/py/field_reference.py).
+struct FieldResults {
+  /// Why there are none: an operator without a rule. Empty otherwise.
+  std::string not_covered;
+  /// Of each output, by field, the elements' residues modulo p. No value: it has no elements.
+  std::vector<std::optional<std::array<std::vector<uint32_t>, kFields>>> outputs;
+  /// Functions that are known only by their arguments ("log"): laws may be missing.
+  std::vector<std::string> functions;
+  struct Number {
+    double value = 0;
+    std::array<uint32_t, kModuli> residues = {};  // first those modulo p, then modulo q
+  };
+  /// The numbers that the reference computes with.
+  std::vector<Number> numbers;
+};
+
 using ShapeOutcome = std::variant<task::CallShape, SettingFailure>;
 
 /// The source of cases: a PyTorch child (TorchOracle), or another process with its own oracle
@@ -112,6 +133,14 @@ class Oracle {
                                                    task::Direction direction,
                                                    const std::vector<task::Setting>& settings);
 
+  /// The results of the call of seed `seed`, whose arguments are random elements of finite fields
+  /// (docs/proof.md). Errors: as Cases(); kUnsupported if this oracle cannot tell.
+  virtual Result<std::variant<FieldResults, SettingFailure>> Elements(const task::Task& task,
+                                                                      task::Direction direction,
+                                                                      const task::Setting& setting,
+                                                                      uint64_t seed,
+                                                                      uint64_t field_seed);
+
   /// Warnings about tasks so far (such as dropped config keys), each listed once.
   virtual const std::vector<std::string>& warnings() const = 0;
 };
@@ -134,6 +163,11 @@ class TorchOracle final : public Oracle {
                                             Distribution distribution) override;
   Result<std::vector<ShapeOutcome>> Shapes(const task::Task& task, task::Direction direction,
                                            const std::vector<task::Setting>& settings) override;
+  Result<std::variant<FieldResults, SettingFailure>> Elements(const task::Task& task,
+                                                              task::Direction direction,
+                                                              const task::Setting& setting,
+                                                              uint64_t seed,
+                                                              uint64_t field_seed) override;
   const std::vector<std::string>& warnings() const override;
 
  private:

@@ -168,6 +168,19 @@ void AddProfile(CLI::App& app, Subcommands& subcommands) {
       ->type_name("DIR");
 }
 
+void AddProve(CLI::App& app, Subcommands& subcommands) {
+  auto* sub = app.add_subcommand(
+      "prove", "Prove that a kernel computes its task's function of real numbers, up to rounding");
+  auto& prove = AddCommand<ProveCommand>(subcommands, sub);
+  prove.target.settings = "single";
+  sub->add_option("kernel", prove.kernel, kKernel)->required();
+  AddTask(sub, prove.target, false);
+  AddCommon(sub, prove.common, prove.show);
+  AddCompile(sub, prove.compile);
+  AddEntry(sub, prove.compile);
+  AddSources(sub, prove.compile);
+}
+
 }  // namespace
 
 void AddJudgingCommands(CLI::App& app, Subcommands& subcommands) {
@@ -178,6 +191,7 @@ void AddJudgingCommands(CLI::App& app, Subcommands& subcommands) {
   AddBench(app, subcommands);
   AddStream(app, subcommands);
   AddProfile(app, subcommands);
+  AddProve(app, subcommands);
 }
 
 }  // namespace cupel::cli

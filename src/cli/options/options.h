@@ -28,6 +28,7 @@ using BuildCommand = CommandOf<app::BuildOptions>;
 using ExtractCommand = CommandOf<app::ExtractOptions>;
 using VerifyCommand = CommandOf<app::VerifyOptions>;
 using ProfileCommand = CommandOf<app::ProfileOptions>;
+using ProveCommand = CommandOf<app::ProveOptions>;
 using BenchCommand = CommandOf<app::BenchOptions>;
 using StreamCommand = CommandOf<app::StreamOptions>;
 using ExportCommand = CommandOf<app::ExportOptions>;
@@ -70,12 +71,13 @@ struct McpCommand {
   int seconds = 1800;                 // time limit of a call
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                             ProfileCommand, OptimizeCommand, TranslateCommand, ReviewCommand,
-                             CalibrateCommand, ExportCommand, ConfirmCommand, TaskCommand,
-                             FilterCommand, ImportCommand, ExtractCommand, ReportCommand,
-                             DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
-                             SuiteMergeCommand, SuiteCompareCommand, WorkerCommand, McpCommand>;
+using Command =
+    std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
+                 ProfileCommand, ProveCommand, OptimizeCommand, TranslateCommand, ReviewCommand,
+                 CalibrateCommand, ExportCommand, ConfirmCommand, TaskCommand, FilterCommand,
+                 ImportCommand, ExtractCommand, ReportCommand, DoctorCommand, SelftestCommand,
+                 SuiteRunCommand, SuiteReportCommand, SuiteMergeCommand, SuiteCompareCommand,
+                 WorkerCommand, McpCommand>;
 
 /// Returns a command, or an exit status if it printed help or a message.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

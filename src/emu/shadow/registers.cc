@@ -90,6 +90,34 @@ void GatherElements(const WarpShadow& ws, const Warp& warp, int32_t offset, bool
                     Format format, int at, uint32_t live, double* exact, double* value,
                     uint32_t* flags) {
   double last = 0, element = 0;
+  if (format == Format::kF32 && !wide && at == 0) {  // the common case
+    const Plane& plane = ws.planes[offset / 64];
+    const auto* words = At<const uint32_t>(warp, offset);
+    if (value != nullptr) Values(words, value);
+    uint32_t whole = 0;
+    for (int i = 0; i < kLanes; ++i) {
+      const bool same = KindOf(plane.state[i]) == ShadowKind::kSingle && plane.bits[i] == words[i];
+      whole |= uint32_t{same} << i;
+    }
+    whole &= live;
+    for (int i = 0; i < kLanes; ++i) {
+      const bool is_whole = ((whole >> i) & 1u) != 0;
+      exact[i] = is_whole ? plane.exact[i] : 0;
+      flags[i] |= is_whole ? plane.state[i] & kFlags : 0;
+    }
+    if ((warp.active & ~whole) == 0) return;
+    live &= ~whole;
+    for (uint32_t rest = warp.active & ~whole & ~live; rest != 0; rest &= rest - 1) {
+      const int i = __builtin_ctz(rest);
+      const double v = Widened(words[i]);
+      if (std::bit_cast<uint64_t>(v) != std::bit_cast<uint64_t>(last)) {
+        last = v;
+        element = ws.field->Leaf(v);
+      }
+      exact[i] = element;
+    }
+    return GatherSlowly(ws, warp, offset, wide, format, at, live & warp.active, exact, flags);
+  }
   for (int i = 0; i < kLanes; ++i) {
     const double v = ValueAt(format, SlotBits(warp, offset, wide, i), at);
     if (value != nullptr) value[i] = v;

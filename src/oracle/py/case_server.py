@@ -69,11 +69,22 @@ class Server:
                 reply = self.case(task, request, report)
             reply["warnings"] = task.warnings
             return reply
+        if request["op"] == "elements":
+            return self.elements(self.tasks[request["task"]], request, report)
         if request["op"] == "shapes":
             import shapes  # fake tensors take seconds to import
             report("varying sizes")
             return {"calls": shapes.describe_calls(self.tasks[request["task"]], request["settings"])}
         return {"failure": "unknown request %r" % request["op"]}
+
+    def elements(self, task: Task, request: Json, report: Report) -> Json:
+        import field_reference  # few requests need it
+        memory_limit.limit_memory(share=SHARE_OF_MEMORY)
+        self.made += 1
+        with float64_place.at(float64_place.CPU):
+            draw, _ = steady_draw(task, request["seed"], request["init"], request["inputs"])
+            report("computing in finite fields")
+            return field_reference.make_elements(draw, request["field_seed"], self.folders, "elements-%d" % self.made)
 
     def case(self, task: Task, request: Json, report: Report) -> Json:
         if self.place is float64_place.CPU:  # the limit would also count a GPU driver's mappings

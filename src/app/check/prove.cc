@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/check/prove.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "app/candidate.h"
+#include "app/session.h"
+#include "task/task.h"
+
+namespace cupel::app {
+namespace {
+
+Json OutputJson(const assay::OutputProof& output) {
+  Json json{{"name", output.name},
+            {"elements", output.count},
+            {"proved", output.proved},
+            {"differing", output.differing},
+            {"unfollowed", output.unfollowed},
+            {"unexplained", output.unexplained},
+            {"reasons", output.reasons}};
+  if (output.differing > 0) {
+    json["first"] = {{"index", output.first},
+                     {"value", output.value},
+                     {"exact", output.shadow},
+                     {"expected", output.truth}};
+  }
+  return json;
+}
+
+}  // namespace
+
+assay::ProofOutcome ProofReport::outcome() const {
+  using Outcome = assay::ProofOutcome;
+  const auto is = [](Outcome outcome) {
+    return [outcome](const assay::Proof& proof) { return proof.outcome == outcome; };
+  };
+  if (std::any_of(proofs.begin(), proofs.end(), is(Outcome::kDiffers))) return Outcome::kDiffers;
+  const bool all = std::all_of(proofs.begin(), proofs.end(), is(Outcome::kProved));
+  return all && !proofs.empty() ? Outcome::kProved : Outcome::kNotProved;
+}
+
+Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
+  TRY_ASSIGN(const std::optional<int> gpu, GpuOf(options.common));
+  if (gpu) {
+    return Fail(ErrorCode::kInvalidArgument, "a GPU computes in no finite field",
+                "leave --device out");
+  }
+  TRY_ASSIGN(const task::Task task, LoadTarget(options.target, options.common));
+  TRY_ASSIGN(auto session, Session::Create(options.common, options.compile, events));
+  events.Show(Progress{"building"});
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(options.kernel, options.common, options.compile, events));
+  ReportNotes(candidate, events);
+  const assay::Question question = QuestionOf(task, options.target, options.common);
+  ProofReport report;
+  report.kernel = options.kernel.string();
+  report.task = task.name;
+  report.direction = task::Name(question.direction);
+  const std::vector<task::SettingKind> kinds = KindsOf(options.target);
+  for (const task::Setting& setting : task.SettingsOf(question.direction)) {
+    const bool wanted =
+        kinds.empty() || std::find(kinds.begin(), kinds.end(), setting.kind) != kinds.end();
+    if (!wanted) continue;
+    TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, setting));
+    report.proofs.push_back(std::move(proof));
+  }
+  return report;
+}
+
+Json ToJson(const ProofReport& report) {
+  Json settings = Json::array();
+  for (const assay::Proof& proof : report.proofs) {
+    Json outputs = Json::array();
+    for (const assay::OutputProof& output : proof.outputs) outputs.push_back(OutputJson(output));
+    settings.push_back({{"id", proof.setting},
+                        {"sizes", proof.sizes},
+                        {"outcome", assay::Name(proof.outcome)},
+                        {"reason", proof.reason},
+                        {"fields", proof.fields},
+                        {"outputs", std::move(outputs)},
+                        {"seconds", proof.seconds}});
+  }
+  return {{"schema", "cupel.proof/1"},
+          {"kernel", report.kernel},
+          {"task", report.task},
+          {"direction", report.direction},
+          {"outcome", assay::Name(report.outcome())},
+          {"settings", std::move(settings)}};
+}
+
+}  // namespace cupel::app

@@ -1,0 +1,333 @@
+// Tested by proof_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/proof.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "assay/contract.h"
+#include "assay/loaded_images.h"
+#include "assay/open_recorder.h"
+#include "assay/trial.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "engine/field.h"
+#include "judge/compare.h"
+
+namespace cupel::assay {
+namespace {
+
+constexpr std::chrono::seconds kProofDeadline{120};
+/// What explains that elements differ though the functions may be equal.
+constexpr uint32_t kExplains =
+    engine::kFieldUnknown | engine::kFieldConstant | engine::kFieldOpaque;
+
+/// Counts reasons.
+class Reasons {
+ public:
+  void Add(const std::string& reason) {
+    for (auto& [known, count] : counts_) {
+      if (known == reason) {
+        ++count;
+        return;
+      }
+    }
+    counts_.emplace_back(reason, 1);
+  }
+  std::vector<std::string> Texts() const {
+    auto sorted = counts_;
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::vector<std::string> texts;
+    for (const auto& [reason, count] : sorted) {
+      texts.push_back(fmt::format("{} ({} element{})", reason, count, count == 1 ? "" : "s"));
+    }
+    return texts;
+  }
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> counts_;
+};
+
+const char* ReasonOf(uint32_t flags, bool some_agree) {
+  if ((flags & engine::kFieldUnknown) != 0) {
+    return "infinite numbers, or a quotient by zero in a field";
+  }
+  if ((flags & engine::kFieldConstant) != 0) {
+    return "a constant that is no number of the reference, rounded to its type";
+  }
+  if ((flags & engine::kFieldOpaque) != 0) {
+    return "a law of logarithms, sines, nested exponentials or squares of roots may be missing";
+  }
+  if (some_agree) return "square roots whose signs in a field differ";
+  return nullptr;
+}
+
+std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
+    index[axis] = element % shape[axis];
+  }
+  return index;
+}
+
+/// One proof.
+class Prover {
+ public:
+  Prover(const Parts& parts, const Candidate& candidate, const Question& question,
+         const task::Setting& setting)
+      : parts_(parts),
+        candidate_(candidate),
+        question_(question),
+        setting_(setting),
+        random_(Random(question.seed ? *question.seed : EntropySeed()).Fork("proof/" + setting.id)),
+        run_seed_(random_()),
+        loaded_(*parts.engine) {}
+
+  Result<Proof> Run() {
+    const auto start = std::chrono::steady_clock::now();
+    proof_.setting = setting_.id;
+    proof_.sizes = setting_.Describe();
+    TRY(Work());
+    proof_.seconds = SecondsSince(start);
+    if (!proof_.reason.empty()) return std::move(proof_);
+    const auto any = [&](auto member) {
+      return std::any_of(proof_.outputs.begin(), proof_.outputs.end(),
+                         [&](const OutputProof& output) { return output.*member > 0; });
+    };
+    const bool open = any(&OutputProof::unfollowed) || any(&OutputProof::unexplained);
+    proof_.outcome = any(&OutputProof::differing) ? ProofOutcome::kDiffers
+                     : open                       ? ProofOutcome::kNotProved
+                                                  : ProofOutcome::kProved;
+    return std::move(proof_);
+  }
+
+ private:
+  Status NotProved(std::string reason) {
+    proof_.reason = std::move(reason);
+    return {};
+  }
+
+  Status Work() {
+    const uint64_t seed = random_();
+    TRY_ASSIGN(auto cases,
+               parts_.oracle->OpenSeeds(*question_.task, question_.direction, setting_, {seed}));
+    TRY_ASSIGN(auto outcome, cases->Next());
+    if (!outcome) return NotProved("there is no case");
+    if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
+      return NotProved("the task's own reference fails: " + failure->message);
+    }
+    const auto& wanted = std::get<task::Case>(*outcome);
+    TRY_ASSIGN(const auto recorder, OpenRecorder(candidate_, question_, parts_, random_()));
+    TRY_ASSIGN(auto recorded, recorder->Record(std::string(task::Name(question_.direction)),
+                                               wanted.args, setting_));
+    if (const auto* refusal = std::get_if<record::Refusal>(&recorded)) {
+      return NotProved(fmt::format("{}: {}", refusal->code, refusal->message));
+    }
+    auto& recording = std::get<record::Recording>(recorded);
+    if (const Status loaded = loaded_.Use(recording.images); !loaded) {
+      if (!IsUnsupportedCode(loaded.error())) return tl::unexpected(loaded.error());
+      return NotProved(loaded.error().message);
+    }
+    FitToCase(recording.plan, wanted);
+    if (const auto broken = ContractProblem(recording.plan, wanted)) {
+      return NotProved("the result is wrong: " + broken->message);
+    }
+    return Compute(recording.plan, wanted, seed);
+  }
+
+  Status Compute(const plan::Plan& plan, const task::Case& wanted, uint64_t seed) {
+    TRY_ASSIGN(const auto real, Execute(plan, wanted, {}));
+    if (!real) return {};
+    const auto comparisons = CompareAll(*real, wanted);
+    for (const records::Comparison& comparison : comparisons) {
+      if (!comparison.ok) return NotProved("the result is wrong: " + comparison.message);
+    }
+    const uint64_t field_seed = random_();
+    parts_.Show(Progress{"the reference in finite fields"});
+    TRY_ASSIGN(const auto reference, parts_.oracle->Elements(*question_.task, question_.direction,
+                                                             setting_, seed, field_seed));
+    if (const auto* failure = std::get_if<oracle::SettingFailure>(&reference)) {
+      return NotProved("the reference fails in finite fields: " + failure->message);
+    }
+    const auto& results = std::get<oracle::FieldResults>(reference);
+    if (!results.not_covered.empty()) return NotProved("not covered: " + results.not_covered);
+    if (results.outputs.size() != wanted.outputs.size()) {
+      return NotProved("the reference has other outputs in finite fields");
+    }
+    std::vector<engine::Run> runs;
+    for (size_t field = 0; field < oracle::kFields; ++field) {
+      parts_.Show(Progress{fmt::format("in field {} of {}", field + 1, oracle::kFields)});
+      TRY_ASSIGN(auto run, Execute(plan, wanted, OptionsOf(field, field_seed, results)));
+      if (!run) return {};
+      runs.push_back(std::move(*run));
+    }
+    proof_.fields = static_cast<int>(runs.size());
+    for (size_t i = 0; i < wanted.outputs.size(); ++i) {
+      const task::Output& output = wanted.outputs[i];
+      if (output.is_none || !IsFloating(output.dtype) || real->outputs[i].shadow.empty()) continue;
+      TRY(CompareOutput(i, *real, runs, results, output));
+      if (!proof_.reason.empty()) return {};
+    }
+    if (proof_.outputs.empty()) return NotProved("there are no floating-point outputs");
+    return {};
+  }
+
+  Status CompareOutput(size_t i, const engine::Run& real, const std::vector<engine::Run>& runs,
+                       const oracle::FieldResults& results, const task::Output& output) {
+    const auto& wanted = results.outputs[i];
+    if (!wanted) {
+      return NotProved(fmt::format("{} does not depend on floating-point arguments", output.name));
+    }
+    std::array<ElementPair, oracle::kFields> fields;
+    for (size_t f = 0; f < fields.size(); ++f) {
+      fields[f] = {&runs[f].outputs[i].elements, &(*wanted)[f]};
+      if (fields[f].kernel->size() != fields[f].reference->size() ||
+          fields[f].kernel->size() != real.outputs[i].shadow.size()) {
+        return NotProved(fmt::format("{} has another number of elements", output.name));
+      }
+    }
+    OutputProof proof = CompareElements(real.outputs[i], fields, results.functions);
+    proof.name = output.name;
+    if (proof.differing > 0) {
+      const int64_t at = proof.first_element;
+      proof.first = IndexOf(at, output.shape);
+      proof.value = LoadAsDouble(real.outputs[i].dtype, real.outputs[i].bytes.data(), at);
+      proof.shadow = real.outputs[i].shadow[static_cast<size_t>(at)];
+      proof.truth =
+          LoadAsDouble(DType::kF64, output.truth.storage.data(), output.truth.offset + at);
+    }
+    proof_.outputs.push_back(std::move(proof));
+    return {};
+  }
+
+  static engine::FieldOptions OptionsOf(size_t field, uint64_t seed,
+                                        const oracle::FieldResults& results) {
+    engine::FieldOptions options;
+    options.index = static_cast<int>(field);
+    options.seed = seed;
+    for (const auto& number : results.numbers) {
+      options.numbers.push_back(
+          {number.value, number.residues[field], number.residues[oracle::kFields + field]});
+    }
+    return options;
+  }
+
+  /// Returns nothing, and says so in the proof, if the run shows nothing.
+  Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
+                                             std::optional<engine::FieldOptions> field) {
+    engine::RunOptions options;
+    options.seed = run_seed_;
+    options.counters = false;
+    options.shadows = true;
+    options.field = std::move(field);
+    options.cancelled = EndAfter(kProofDeadline, parts_.stop);
+    for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
+      options.argument_types.push_back(tensor->dtype);
+    }
+    auto run = loaded_.program().Execute(plan, task::StoragesOf(wanted.args), options);
+    if (!run) {
+      if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
+      TRY(NotProved(run.error().code == ErrorCode::kCancelled ? "it takes too long"
+                                                              : run.error().message));
+      return std::optional<engine::Run>();
+    }
+    std::string problem;
+    if (!run->unsupported.empty()) {
+      problem = "the emulator does not support " + run->unsupported;
+    } else if (!run->completed || HasError(run->findings)) {
+      problem = run->findings.empty() ? "the kernel does not run to its end"
+                                      : fmt::format("{}: {}", run->findings.front().code,
+                                                    run->findings.front().message);
+    } else if (!run->not_followed.empty()) {
+      problem = "not followed: " + run->not_followed.front();
+    }
+    if (problem.empty()) return std::optional(std::move(*run));
+    TRY(NotProved(std::move(problem)));
+    return std::optional<engine::Run>();
+  }
+
+  const Parts& parts_;
+  const Candidate& candidate_;
+  const Question& question_;
+  const task::Setting& setting_;
+  Random random_;
+  uint64_t run_seed_;
+  LoadedImages loaded_;
+  Proof proof_;
+};
+
+}  // namespace
+
+const char* Name(ProofOutcome outcome) {
+  switch (outcome) {
+    case ProofOutcome::kProved:
+      return "proved";
+    case ProofOutcome::kDiffers:
+      return "differs";
+    case ProofOutcome::kNotProved:
+      break;
+  }
+  return "not proved";
+}
+
+OutputProof CompareElements(const engine::OutputTensor& real,
+                            const std::array<ElementPair, oracle::kFields>& fields,
+                            const std::vector<std::string>& functions) {
+  OutputProof proof;
+  proof.count = static_cast<int64_t>(real.shadow_state.size());
+  Reasons reasons;
+  std::vector<int64_t> differing;
+  bool roots_agree = false;  // in some field, though others differ
+  for (size_t i = 0; i < real.shadow_state.size(); ++i) {
+    uint32_t flags = 0;
+    size_t same = 0;
+    for (const ElementPair& field : fields) {
+      const engine::FieldElement element = engine::UnpackElement((*field.kernel)[i]);
+      flags |= element.flags;
+      same += element.p == (*field.reference)[i];
+    }
+    if (same == fields.size() && (flags & engine::kFieldUnknown) == 0) {
+      ++proof.proved;  // whatever was decided or rounded to integers is the same for inputs nearby
+    } else if (real.shadow_state[i] != 0) {
+      ++proof.unfollowed;
+    } else if (const char* reason = ReasonOf(flags & kExplains, false)) {
+      ++proof.unexplained;
+      reasons.Add(reason);
+    } else if (!functions.empty()) {
+      ++proof.unexplained;
+      reasons.Add(
+          fmt::format("a law of {} in the reference may be missing", fmt::join(functions, ", ")));
+    } else {
+      differing.push_back(static_cast<int64_t>(i));
+      roots_agree |= same > 0 && (flags & engine::kFieldRoot) != 0;
+    }
+  }
+  if (roots_agree) {
+    for (size_t i = 0; i < differing.size(); ++i) reasons.Add(ReasonOf(0, true));
+    proof.unexplained += static_cast<int64_t>(differing.size());
+  } else {
+    proof.differing = static_cast<int64_t>(differing.size());
+    if (!differing.empty()) proof.first_element = differing.front();
+  }
+  for (const records::ShadowCause& cause : real.shadow_causes) {
+    if (proof.unfollowed == 0) break;
+    proof.reasons.push_back(fmt::format("{} ({} element{})", cause.what, cause.elements,
+                                        cause.elements == 1 ? "" : "s"));
+  }
+  for (std::string& text : reasons.Texts()) proof.reasons.push_back(std::move(text));
+  return proof;
+}
+
+Result<Proof> Prove(const Parts& parts, const Candidate& candidate, const Question& question,
+                    const task::Setting& setting) {
+  return Prover(parts, candidate, question, setting).Run();
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,70 @@
+// `cupel prove`: whether a kernel computes its task's function of real numbers.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/check/prove.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/json_file.h"
+#include "cli/progress.h"
+#include "term/text.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMostReasons = 6;
+
+void Print(const assay::OutputProof& output) {
+  fmt::print("  {}: {} of {} elements are equal in {} finite fields\n", Printable(output.name),
+             output.proved, output.count, oracle::kFields);
+  if (output.differing > 0) {
+    fmt::print("    {} differ; [{}]: {:.9g}, in exact arithmetic {:.17g}, the task's {:.17g}\n",
+               output.differing, fmt::join(output.first, ", "), output.value, output.shadow,
+               output.truth);
+  }
+  for (size_t i = 0; i < output.reasons.size() && i < kMostReasons; ++i) {
+    fmt::print("    not proved: {}\n", Printable(output.reasons[i]));
+  }
+}
+
+void Print(const assay::Proof& proof) {
+  fmt::print("{} at {} ({})\n", assay::Name(proof.outcome), proof.setting, Printable(proof.sizes));
+  if (!proof.reason.empty()) fmt::print("  {}\n", Printable(proof.reason));
+  for (const assay::OutputProof& output : proof.outputs) Print(output);
+}
+
+}  // namespace
+
+Result<int> Run(const ProveCommand& command) {
+  ProgressView view(command.show.quiet);
+  TRY_ASSIGN(const app::ProofReport report, app::Prove(command, view));
+  view.End();
+  const assay::ProofOutcome outcome = report.outcome();
+  fmt::print("{}: {} for {} {}\n",
+             outcome == assay::ProofOutcome::kProved    ? "PROVED"
+             : outcome == assay::ProofOutcome::kDiffers ? "DIFFERS"
+                                                        : "NOT PROVED",
+             Printable(report.kernel), Printable(report.task), report.direction);
+  for (const assay::Proof& proof : report.proofs) Print(proof);
+  if (outcome == assay::ProofOutcome::kProved) {
+    fmt::print(
+        "equal as a function of real numbers at these sizes, for inputs that take the same "
+        "decisions; see docs/proof.md for what this leaves open\n");
+  }
+  TRY(WriteJson(command.show.json, app::ToJson(report)));
+  switch (outcome) {
+    case assay::ProofOutcome::kProved:
+      return 0;
+    case assay::ProofOutcome::kDiffers:
+      return 1;
+    case assay::ProofOutcome::kNotProved:
+      break;
+  }
+  return 3;
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,191 @@
+# Arithmetic in finite fields (docs/proof.md; src/engine/field.h has the same): a number is its residues modulo p and
+# modulo q = (p - 1) / 2, for each of several p. Residues are int64 tensors of equal shape.
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import fractions
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+PRIMES = (536869559, 536869247, 536868407, 536867879)
+FIELDS = len(PRIMES)
+MODULI = PRIMES + tuple((p - 1) // 2 for p in PRIMES)  # of the residues: first those modulo p, then modulo q
+LIMB = 15  # bits; sums of 2^23 products of limbs are exact in float64
+INPUTS, LOG2, SIN, COS, ERF = 1024, 1, 2, 3, 4  # what hashed() is asked for
+WORD = (1 << 64) - 1
+SHORT, ROUNDING = 10 ** 7, 2.0 ** -50  # denominators of short fractions; some roundings of float64
+MOST_COMBINED = 16  # numbers of a reference whose products and quotients host code may compute
+
+Residues = list[torch.Tensor]  # one for each of MODULI
+
+
+def each(f: Callable[..., torch.Tensor], *operands: Residues) -> Residues:
+    """f(modulus, residues...) for each modulus."""
+    return [f(m, *parts) for m, *parts in zip(MODULI, *operands)]
+
+
+def add(a: Residues, b: Residues) -> Residues:
+    return each(lambda m, x, y: (x + y) % m, a, b)
+
+
+def neg(a: Residues) -> Residues:
+    return each(lambda m, x: -x % m, a)
+
+
+def sub(a: Residues, b: Residues) -> Residues:
+    return each(lambda m, x, y: (x - y) % m, a, b)
+
+
+def mul(a: Residues, b: Residues) -> Residues:
+    return each(lambda m, x, y: x * y % m, a, b)
+
+
+def power_mod(m: int, base: torch.Tensor, exponent: int) -> torch.Tensor:
+    result = torch.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base % m
+        base, exponent = base * base % m, exponent >> 1
+    return result
+
+
+def inverse(a: Residues) -> Residues:
+    return each(lambda m, x: power_mod(m, x, m - 2), a)
+
+
+def sqrt(a: Residues) -> Residues:
+    return each(lambda m, x: power_mod(m, x, (m + 1) // 4), a)
+
+
+def two_to(exponents: torch.Tensor, p: int) -> torch.Tensor:
+    """2 to powers below 2^28, modulo p."""
+    result, base, exponents = torch.ones_like(exponents), 2, exponents.clone()
+    for _ in range(28):
+        result = torch.where(exponents & 1 == 1, result * base % p, result)
+        base, exponents = base * base % p, exponents >> 1
+    return result
+
+
+def shift_right(z: torch.Tensor, bits: int) -> torch.Tensor:
+    """Of words without a sign."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def signed(word: int) -> int:
+    word &= WORD
+    return word - (1 << 64) if word >> 63 else word
+
+
+def hashed(seed: int, what: int, at: torch.Tensor) -> torch.Tensor:
+    """Random numbers of 63 bits, the same for the same arguments."""
+    z = at * signed(0xD1B54A32D192ED03) + signed(seed + what * 0x9E3779B97F4A7C15)
+    z = (z ^ shift_right(z, 30)) * signed(0xBF58476D1CE4E5B9)
+    z = (z ^ shift_right(z, 27)) * signed(0x94D049BB133111EB)
+    return shift_right(z ^ shift_right(z, 31), 1)
+
+
+def known(seed: int, function: int, a: Residues) -> Residues:
+    """A function that is known only by its argument."""
+    return [hashed(seed, 2 * function + i // FIELDS, a[i % FIELDS]) % m for i, m in enumerate(MODULI)]
+
+
+def inputs(seed: int, index: int, positions: torch.Tensor) -> Residues:
+    """The random elements of an input's elements at these positions of its storage."""
+    return [hashed(seed, INPUTS + 2 * index + i // FIELDS, positions) % m for i, m in enumerate(MODULI)]
+
+
+def exp2(seed: int, a: Residues) -> Residues:
+    powers = [two_to(a[FIELDS + i], p) for i, p in enumerate(PRIMES)]
+    exponents = [hashed(seed, 0, a[FIELDS + i]) % MODULI[FIELDS + i] for i in range(FIELDS)]
+    return powers + [torch.where(a[FIELDS + i] == 0, torch.ones_like(e), e) for i, e in enumerate(exponents)]
+
+
+def bilinear(f: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], a: Residues, b: Residues) -> Residues:
+    """f is linear in both operands and adds at most 2^22 products. It gets float64."""
+    def parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x >> LIMB).double(), (x & ((1 << LIMB) - 1)).double()
+
+    def one(m: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        (high, low), (other_high, other_low) = parts(x), parts(y)
+        top = f(high, other_high).long() % m
+        middle = (f(high, other_low) + f(low, other_high)).long() % m
+        return (top * (1 << 2 * LIMB) % m + middle * (1 << LIMB) + f(low, other_low).long()) % m
+    return each(one, a, b)
+
+
+def linear(f: Callable[[torch.Tensor], torch.Tensor], a: Residues) -> Residues:
+    """f adds at most 2^23 elements. It gets float64."""
+    return each(lambda m, x: f(x.double()).long() % m, a)
+
+
+def of_fraction(numerator: int, denominator: int) -> list[int]:
+    return [numerator * pow(denominator, -1, m) % m for m in MODULI]
+
+
+def fraction_of(value: float) -> fractions.Fraction:
+    """The number that a float stands for: a short fraction within its rounding (0.1 and 1 - 0.9 are 1/10), or itself."""
+    exact = fractions.Fraction(value)
+    short = exact.limit_denominator(SHORT)
+    return short if abs(short - exact) <= abs(exact) * ROUNDING else exact
+
+
+def of_float(value: float) -> list[int]:
+    if not math.isfinite(value):
+        return [0] * len(MODULI)
+    return of_fraction(*fraction_of(value).as_integer_ratio())
+
+
+def of_tensor(real: torch.Tensor) -> Residues:
+    """What the numbers of a tensor without elements stand for: themselves."""
+    values, at = torch.unique(real.detach().double().nan_to_num(0.0, 0.0, 0.0), return_inverse=True)
+    table = torch.tensor([of_float(float(v)) for v in values], dtype=torch.int64).reshape(-1, len(MODULI))
+    return [table[:, i][at] for i in range(len(MODULI))]
+
+
+class Numbers:
+    """The numbers of a reference, by their double. Constants of a kernel may stand for them."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.known, self.noted = seed, {}, {}
+        self.functions: set[str] = set()  # those of the reference that are known only by their argument
+        random = torch.arange(1, dtype=torch.int64)
+        ln2 = [int(hashed(seed, 999, random + i)) % m for i, m in enumerate(MODULI)]
+        self.log2e = [pow(v, -1, m) for v, m in zip(ln2, MODULI)]
+        self.put(math.log(2), ln2)
+        self.put(math.log2(math.e), self.log2e)
+        for number in (math.log(2), math.log2(math.e)):  # what float32 has in a second constant
+            self.put(number - single(number), [0] * len(MODULI))
+
+    def put(self, value: float, residues: Sequence[int]) -> list[int]:
+        return self.known.setdefault(value, list(residues))
+
+    def note(self, value: float, residues: Sequence[int] | None = None) -> list[int]:
+        """A number that the reference computes with; its inverse and multiples of log2(e) may replace it."""
+        value = float(value)
+        if abs(value) in self.known:
+            own = self.known[abs(value)]
+        else:
+            own = self.put(abs(value), residues or of_float(abs(value)))
+            self.noted[abs(value)] = own
+            if value != 0 and math.isfinite(value):
+                turned = [pow(v, -1, m) if v else 0 for v, m in zip(own, MODULI)]
+                self.put(1 / abs(value), turned)
+                for number, base in ((abs(value), own), (1 / abs(value), turned)):
+                    scaled = [x * y % m for x, y, m in zip(base, self.log2e, MODULI)]
+                    self.put(number * math.log2(math.e), scaled)
+                    self.put(single(single(number) * single(math.log2(math.e))), scaled)
+        return own if value >= 0 else [-v % m for v, m in zip(own, MODULI)]
+
+    def combine(self) -> None:
+        """Products and quotients of the numbers, and their squares, which host code may compute."""
+        noted = [(v, r) for v, r in self.noted.items() if v not in (0, 1) and math.isfinite(v)][:MOST_COMBINED]
+        for a, of_a in noted:
+            for b, of_b in noted:
+                self.put(a * b, [x * y % m for x, y, m in zip(of_a, of_b, MODULI)])
+                self.put(a / b, [x * pow(y, -1, m) % m if y else 0 for x, y, m in zip(of_a, of_b, MODULI)])
+
+
+def single(value: float) -> float:
+    return float(torch.tensor(value, dtype=torch.float64).float())

@@ -1,0 +1,97 @@
+# The results of a reference as elements of finite fields, whose arguments are random elements (docs/proof.md).
+# Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import torch
+
+import field_numbers as field
+from case_file import allocate, write_at
+from draw_backward import BackwardDraw
+from draw_base import Draw
+from draw_forward import ForwardDraw, tensors_at
+from draw_problem import ProblemDraw
+from field_tensor import FieldTensor, NotCovered
+from float64_truth import in_float64
+from oracle_types import Json
+from task_code import output_list
+from tensor_values import is_float, leaves, storage_bytes, tree_map
+
+OTHERS = 1 << 20  # elements of inputs that are no arguments: from this index on
+
+
+class Lift:
+    """Gives tensors the elements of the arguments that they are."""
+
+    def __init__(self, draw: Draw, numbers: field.Numbers) -> None:
+        self.numbers, self.places = numbers, {}
+        tensors = [v for v in leaves(draw.args) if isinstance(v, torch.Tensor)]
+        for index, tensor in enumerate(tensors):
+            if is_float(tensor) and tensor.numel():
+                place = tensor.untyped_storage().data_ptr()
+                if place in self.places:
+                    raise NotCovered("two arguments in the same memory")
+                self.places[place] = index
+        for value in leaves(draw.args):
+            if isinstance(value, float):
+                numbers.note(value)
+
+    def __call__(self, value: Any) -> Any:
+        if not is_float(value):
+            return value.clone() if isinstance(value, torch.Tensor) else value
+        if value.dtype.itemsize == 1:
+            raise NotCovered("an argument of type %s" % str(value.dtype).replace("torch.", ""))
+        if value.numel() == 0:
+            return value.double()
+        index = self.places.get(value.untyped_storage().data_ptr())
+        if index is None:  # the kernel does not get it, so the result must not depend on it
+            index = self.places[value.untyped_storage().data_ptr()] = OTHERS + len(self.places)
+        positions = torch.arange(storage_bytes(value) // value.element_size())
+        positions = positions.as_strided(value.shape, value.stride(), value.storage_offset()).contiguous()
+        real = value.detach().double().contiguous()
+        return FieldTensor(real, field.inputs(self.numbers.seed, index, positions), self.numbers)
+
+
+def results_of(draw: Draw, lift: Lift) -> list[Any]:
+    if isinstance(draw, BackwardDraw):
+        if draw.gets_results():
+            raise NotCovered("results of the forward function as arguments")
+        inputs, grads = tree_map(lift, draw.inputs), [g if g is None else lift(g) for g in draw.grads]
+        with in_float64(), draw.trace.repeat():
+            return draw.gradients(inputs, grads)
+    if isinstance(draw, ForwardDraw):
+        args = tree_map(lift, draw.args)
+        with torch.no_grad(), in_float64(), draw.trace.repeat():
+            return list(output_list(draw.function(*args))[0]) + tensors_at(args, draw.changed)
+    if isinstance(draw, ProblemDraw):
+        state = {k: lift(v) if isinstance(v, torch.Tensor) else v for k, v in draw.model.state_dict().items()}
+        model, inputs = copy.deepcopy(draw.model).double(), tree_map(lift, draw.inputs)
+        with torch.no_grad(), in_float64(), draw.trace.repeat():
+            return list(output_list(torch.func.functional_call(model, state, tuple(inputs)))[0])
+    raise NotCovered("this kind of task")
+
+
+def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
+    """Elements modulo each p, of 32 bits, output by output and field by field. `counts`: of each output's elements;
+    null for one without elements."""
+    numbers = field.Numbers(seed)
+    draw.reference()  # makes the trace
+    try:
+        outputs = results_of(draw, Lift(draw, numbers))
+    except NotCovered as reason:
+        return {"not_covered": str(reason)}
+    numbers.combine()
+    found = [o if isinstance(o, FieldTensor) else None for o in outputs]
+    data = b"".join(part.contiguous().to(torch.int32).reshape(-1).numpy().tobytes()
+                    for o in found if o is not None for part in o.residues[:field.FIELDS])
+    path, fd = allocate(folders, name, max(len(data), 1))
+    try:
+        write_at(fd, data, 0)
+    finally:
+        os.close(fd)
+    return {"file": path, "bytes": len(data), "counts": [None if o is None else o.numel() for o in found],
+            "functions": sorted(numbers.functions),
+            "numbers": [{"value": value.hex(), "residues": residues} for value, residues in numbers.known.items()]}
