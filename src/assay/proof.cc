@@ -69,6 +69,14 @@ const char* ReasonOf(uint32_t flags, bool some_agree) {
   return nullptr;
 }
 
+void AddCauses(const std::vector<records::ShadowCause>& causes, const char* what,
+               std::vector<std::string>& reasons) {
+  for (const records::ShadowCause& cause : causes) {
+    reasons.push_back(fmt::format("{}{} ({} element{})", what, cause.what, cause.elements,
+                                  cause.elements == 1 ? "" : "s"));
+  }
+}
+
 std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
   std::vector<int64_t> index(shape.size());
   for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
@@ -113,6 +121,10 @@ class Prover {
     proof_.reason = std::move(reason);
     return {};
   }
+  Status Wrong(const std::string& message) {
+    proof_.outcome = ProofOutcome::kDiffers;
+    return NotProved("the result is wrong, even within rounding: " + message);
+  }
 
   Status Work() {
     const uint64_t seed = random_();
@@ -137,7 +149,7 @@ class Prover {
     }
     FitToCase(recording.plan, wanted);
     if (const auto broken = ContractProblem(recording.plan, wanted)) {
-      return NotProved("the result is wrong: " + broken->message);
+      return Wrong(broken->message);
     }
     return Compute(recording.plan, wanted, seed);
   }
@@ -147,7 +159,7 @@ class Prover {
     if (!real) return {};
     const auto comparisons = CompareAll(*real, wanted);
     for (const records::Comparison& comparison : comparisons) {
-      if (!comparison.ok) return NotProved("the result is wrong: " + comparison.message);
+      if (!comparison.ok) return Wrong(comparison.message);
     }
     const uint64_t field_seed = random_();
     parts_.Show(Progress{"the reference in finite fields"});
@@ -194,6 +206,7 @@ class Prover {
       }
     }
     OutputProof proof = CompareElements(real.outputs[i], fields, results.functions);
+    if (proof.unexplained > 0) AddCauses(runs.front().outputs[i].shadow_causes, "", proof.reasons);
     proof.name = output.name;
     if (proof.differing > 0) {
       const int64_t at = proof.first_element;
@@ -316,11 +329,7 @@ OutputProof CompareElements(const engine::OutputTensor& real,
     proof.differing = static_cast<int64_t>(differing.size());
     if (!differing.empty()) proof.first_element = differing.front();
   }
-  for (const records::ShadowCause& cause : real.shadow_causes) {
-    if (proof.unfollowed == 0) break;
-    proof.reasons.push_back(fmt::format("{} ({} element{})", cause.what, cause.elements,
-                                        cause.elements == 1 ? "" : "s"));
-  }
+  if (proof.unfollowed > 0) AddCauses(real.shadow_causes, "not followed: ", proof.reasons);
   for (std::string& text : reasons.Texts()) proof.reasons.push_back(std::move(text));
   return proof;
 }

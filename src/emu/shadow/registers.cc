@@ -85,6 +85,12 @@ void GatherSlowly(const WarpShadow& ws, const Warp& warp, int32_t offset, bool w
   }
 }
 
+/// A constant that is no number of the reference counts as a reset, so that its place is known.
+uint32_t FlagsOfLeaf(double element) {
+  const uint32_t flags = engine::UnpackElement(std::bit_cast<uint64_t>(element)).flags;
+  return (flags & engine::kFieldConstant) != 0 ? kReset : 0;
+}
+
 /// Gather in a field. Numbers without a shadow are often the same in all lanes: constants.
 void GatherElements(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide,
                     Format format, int at, uint32_t live, double* exact, double* value,
@@ -115,6 +121,7 @@ void GatherElements(const WarpShadow& ws, const Warp& warp, int32_t offset, bool
         element = ws.field->Leaf(v);
       }
       exact[i] = element;
+      flags[i] |= FlagsOfLeaf(element);
     }
     return GatherSlowly(ws, warp, offset, wide, format, at, live & warp.active, exact, flags);
   }
@@ -128,6 +135,7 @@ void GatherElements(const WarpShadow& ws, const Warp& warp, int32_t offset, bool
       element = ws.field->Leaf(v);
     }
     exact[i] = element;
+    flags[i] |= FlagsOfLeaf(element);
   }
   GatherSlowly(ws, warp, offset, wide, format, at, live & warp.active, exact, flags);
 }
