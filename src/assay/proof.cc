@@ -89,12 +89,14 @@ std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape)
 class Prover {
  public:
   Prover(const Parts& parts, const Candidate& candidate, const Question& question,
-         const task::Setting& setting)
+         const task::Setting& setting, task::Distribution inputs)
       : parts_(parts),
         candidate_(candidate),
         question_(question),
         setting_(setting),
-        random_(Random(question.seed ? *question.seed : EntropySeed()).Fork("proof/" + setting.id)),
+        inputs_(inputs),
+        random_(Random(question.seed ? *question.seed : EntropySeed())
+                    .Fork(fmt::format("proof/{}/{}", setting.id, task::Name(inputs)))),
         run_seed_(random_()),
         loaded_(*parts.engine) {}
 
@@ -102,6 +104,7 @@ class Prover {
     const auto start = std::chrono::steady_clock::now();
     proof_.setting = setting_.id;
     proof_.sizes = setting_.Describe();
+    proof_.inputs = inputs_;
     TRY(Work());
     proof_.seconds = SecondsSince(start);
     if (!proof_.reason.empty()) return std::move(proof_);
@@ -128,11 +131,12 @@ class Prover {
 
   Status Work() {
     const uint64_t seed = random_();
-    TRY_ASSIGN(auto cases,
-               parts_.oracle->OpenSeeds(*question_.task, question_.direction, setting_, {seed}));
+    TRY_ASSIGN(auto cases, parts_.oracle->OpenSeeds(*question_.task, question_.direction, setting_,
+                                                    {seed}, inputs_));
     TRY_ASSIGN(auto outcome, cases->Next());
     if (!outcome) return NotProved("there is no case");
     if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
+      proof_.inapplicable = failure->inapplicable;
       return NotProved("the task's own reference fails: " + failure->message);
     }
     const auto& wanted = std::get<task::Case>(*outcome);
@@ -164,7 +168,7 @@ class Prover {
     const uint64_t field_seed = random_();
     parts_.Show(Progress{"the reference in finite fields"});
     TRY_ASSIGN(const auto reference, parts_.oracle->Elements(*question_.task, question_.direction,
-                                                             setting_, seed, field_seed));
+                                                             setting_, inputs_, seed, field_seed));
     if (const auto* failure = std::get_if<oracle::SettingFailure>(&reference)) {
       return NotProved("the reference fails in finite fields: " + failure->message);
     }
@@ -270,6 +274,7 @@ class Prover {
   const Candidate& candidate_;
   const Question& question_;
   const task::Setting& setting_;
+  task::Distribution inputs_;
   Random random_;
   uint64_t run_seed_;
   LoadedImages loaded_;
@@ -335,8 +340,8 @@ OutputProof CompareElements(const engine::OutputTensor& real,
 }
 
 Result<Proof> Prove(const Parts& parts, const Candidate& candidate, const Question& question,
-                    const task::Setting& setting) {
-  return Prover(parts, candidate, question, setting).Run();
+                    const task::Setting& setting, task::Distribution inputs) {
+  return Prover(parts, candidate, question, setting, inputs).Run();
 }
 
 }  // namespace cupel::assay

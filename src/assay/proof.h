@@ -40,10 +40,12 @@ struct OutputProof {
 struct Proof {
   ProofOutcome outcome = ProofOutcome::kNotProved;
   std::string setting, sizes;
+  task::Distribution inputs = task::Distribution::kUsual;
   std::vector<OutputProof> outputs;
   /// Why nothing is proved, if that holds for the whole call: an operator that is not covered, an
   /// instruction that the emulator lacks, a wrong result. Empty otherwise.
   std::string reason;
+  bool inapplicable = false;  // there are no such inputs
   int fields = 0;
   double seconds = 0;
 };
@@ -60,8 +62,9 @@ OutputProof CompareElements(const engine::OutputTensor& real,
                             const std::array<ElementPair, oracle::kFields>& fields,
                             const std::vector<std::string>& functions = {});
 
-/// `question.seed` draws the case and the fields. Errors: those of the parts.
+/// `question.seed` draws the case and the fields. Other inputs than the usual ones take other
+/// decisions. Errors: those of the parts.
 Result<Proof> Prove(const Parts& parts, const Candidate& candidate, const Question& question,
-                    const task::Setting& setting);
+                    const task::Setting& setting, task::Distribution inputs);
 
 }  // namespace cupel::assay

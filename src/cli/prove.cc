@@ -32,7 +32,9 @@ void Print(const assay::OutputProof& output) {
 }
 
 void Print(const assay::Proof& proof) {
-  fmt::print("{} at {} ({})\n", assay::Name(proof.outcome), proof.setting, Printable(proof.sizes));
+  const bool usual = proof.inputs == task::Distribution::kUsual;
+  fmt::print("{} at {}{} ({})\n", assay::Name(proof.outcome), proof.setting,
+             usual ? "" : ", heavy inputs", Printable(proof.sizes));
   if (!proof.reason.empty()) fmt::print("  {}\n", Printable(proof.reason));
   for (const assay::OutputProof& output : proof.outputs) Print(output);
 }

@@ -146,10 +146,9 @@ Status Client::AskShapes(const task::Task& task, task::Direction direction,
 }
 
 Result<std::variant<FieldResults, SettingFailure>> Client::Elements(
-    const task::Task& task, task::Direction direction, const task::Setting& setting,
+    const task::Task& task, task::Direction direction, const Request& request,
     const std::pair<uint64_t, uint64_t>& seeds) {
   using Outcome = std::variant<FieldResults, SettingFailure>;
-  TRY_ASSIGN(const Request request, Describe(task, direction, setting, Distribution::kUsual));
   TRY(Load(task, direction, request));
   const int64_t id = ++last_id_;
   TRY(child_->Send({{"op", "elements"},
@@ -157,6 +156,7 @@ Result<std::variant<FieldResults, SettingFailure>> Client::Elements(
                     {"task", request.task_id},
                     {"init", request.init},
                     {"inputs", request.inputs},
+                    {"distribution", Name(request.distribution)},
                     {"seed", seeds.first},
                     {"field_seed", seeds.second}}));
   TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(id));

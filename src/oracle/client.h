@@ -65,7 +65,7 @@ class Client {
                                    const std::vector<task::Setting>& settings);
   /// As Oracle::Elements. `seeds`: of the call, and of the fields.
   Result<std::variant<FieldResults, SettingFailure>> Elements(
-      const task::Task& task, task::Direction direction, const task::Setting& setting,
+      const task::Task& task, task::Direction direction, const Request& request,
       const std::pair<uint64_t, uint64_t>& seeds);
   /// Starts the child if needed and makes it load the task's code.
   Status Load(const task::Task& task, task::Direction direction, const Request& request);

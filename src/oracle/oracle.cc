@@ -288,17 +288,16 @@ Result<std::vector<ShapeOutcome>> TorchOracle::Shapes(const Task& task, Directio
 }
 
 Result<std::variant<FieldResults, SettingFailure>> Oracle::Elements(const Task&, Direction,
-                                                                    const Setting&, uint64_t,
-                                                                    uint64_t) {
+                                                                    const Setting&, Distribution,
+                                                                    uint64_t, uint64_t) {
   return Fail(ErrorCode::kUnsupported, "computing in finite fields needs PyTorch in this process");
 }
 
-Result<std::variant<FieldResults, SettingFailure>> TorchOracle::Elements(const Task& task,
-                                                                         Direction direction,
-                                                                         const Setting& setting,
-                                                                         uint64_t seed,
-                                                                         uint64_t field_seed) {
-  return impl_->client.Elements(task, direction, setting, {seed, field_seed});
+Result<std::variant<FieldResults, SettingFailure>> TorchOracle::Elements(
+    const Task& task, Direction direction, const Setting& setting, Distribution distribution,
+    uint64_t seed, uint64_t field_seed) {
+  TRY_ASSIGN(const Request request, impl_->client.Describe(task, direction, setting, distribution));
+  return impl_->client.Elements(task, direction, request, {seed, field_seed});
 }
 
 const std::vector<std::string>& TorchOracle::warnings() const { return impl_->client.warnings(); }

@@ -133,13 +133,11 @@ class Oracle {
                                                    task::Direction direction,
                                                    const std::vector<task::Setting>& settings);
 
-  /// The results of the call of seed `seed`, whose arguments are random elements of finite fields
-  /// (docs/proof.md). Errors: as Cases(); kUnsupported if this oracle cannot tell.
-  virtual Result<std::variant<FieldResults, SettingFailure>> Elements(const task::Task& task,
-                                                                      task::Direction direction,
-                                                                      const task::Setting& setting,
-                                                                      uint64_t seed,
-                                                                      uint64_t field_seed);
+  /// The results of the call of seed `seed` of a distribution, whose arguments are random elements
+  /// of finite fields (docs/proof.md). Errors: as Cases(); kUnsupported if this oracle cannot tell.
+  virtual Result<std::variant<FieldResults, SettingFailure>> Elements(
+      const task::Task& task, task::Direction direction, const task::Setting& setting,
+      Distribution distribution, uint64_t seed, uint64_t field_seed);
 
   /// Warnings about tasks so far (such as dropped config keys), each listed once.
   virtual const std::vector<std::string>& warnings() const = 0;
@@ -163,11 +161,9 @@ class TorchOracle final : public Oracle {
                                             Distribution distribution) override;
   Result<std::vector<ShapeOutcome>> Shapes(const task::Task& task, task::Direction direction,
                                            const std::vector<task::Setting>& settings) override;
-  Result<std::variant<FieldResults, SettingFailure>> Elements(const task::Task& task,
-                                                              task::Direction direction,
-                                                              const task::Setting& setting,
-                                                              uint64_t seed,
-                                                              uint64_t field_seed) override;
+  Result<std::variant<FieldResults, SettingFailure>> Elements(
+      const task::Task& task, task::Direction direction, const task::Setting& setting,
+      Distribution distribution, uint64_t seed, uint64_t field_seed) override;
   const std::vector<std::string>& warnings() const override;
 
  private:

@@ -37,7 +37,9 @@ assay::ProofOutcome ProofReport::outcome() const {
     return [outcome](const assay::Proof& proof) { return proof.outcome == outcome; };
   };
   if (std::any_of(proofs.begin(), proofs.end(), is(Outcome::kDiffers))) return Outcome::kDiffers;
-  const bool all = std::all_of(proofs.begin(), proofs.end(), is(Outcome::kProved));
+  const bool all = std::all_of(proofs.begin(), proofs.end(), [](const assay::Proof& proof) {
+    return proof.inputs != task::Distribution::kUsual || proof.outcome == Outcome::kProved;
+  });
   return all && !proofs.empty() ? Outcome::kProved : Outcome::kNotProved;
 }
 
@@ -63,8 +65,10 @@ Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
     const bool wanted =
         kinds.empty() || std::find(kinds.begin(), kinds.end(), setting.kind) != kinds.end();
     if (!wanted) continue;
-    TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, setting));
-    report.proofs.push_back(std::move(proof));
+    for (const auto inputs : {task::Distribution::kUsual, task::Distribution::kHeavy}) {
+      TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, setting, inputs));
+      if (!proof.inapplicable) report.proofs.push_back(std::move(proof));
+    }
   }
   return report;
 }
@@ -76,6 +80,7 @@ Json ToJson(const ProofReport& report) {
     for (const assay::OutputProof& output : proof.outputs) outputs.push_back(OutputJson(output));
     settings.push_back({{"id", proof.setting},
                         {"sizes", proof.sizes},
+                        {"inputs", task::Name(proof.inputs)},
                         {"outcome", assay::Name(proof.outcome)},
                         {"reason", proof.reason},
                         {"fields", proof.fields},

@@ -15,8 +15,8 @@ namespace cupel::app {
 
 struct ProofReport {
   std::string kernel, task, direction;
-  std::vector<assay::Proof> proofs;  // one for each setting
-  /// Proved at all settings, differs at one, or neither.
+  std::vector<assay::Proof> proofs;  // for each setting, on its usual inputs and on heavy ones
+  /// Differs somewhere, proved on the usual inputs of all settings, or neither.
   assay::ProofOutcome outcome() const;
 };
 

@@ -82,7 +82,11 @@ class Server:
         memory_limit.limit_memory(share=SHARE_OF_MEMORY)
         self.made += 1
         with float64_place.at(float64_place.CPU):
-            draw, _ = steady_draw(task, request["seed"], request["init"], request["inputs"])
+            call, kind = (task, request["init"], request["inputs"]), request["distribution"]
+            if kind == "usual":
+                draw, _ = steady_draw(task, request["seed"], *call[1:])
+            else:
+                draw = distribution_cases.Answer(*call, kind, request["seed"]).draw
             report("computing in finite fields")
             return field_reference.make_elements(draw, request["field_seed"], self.folders, "elements-%d" % self.made)
 
