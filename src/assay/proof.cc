@@ -63,7 +63,8 @@ const char* ReasonOf(uint32_t flags, bool some_agree) {
     return "a constant that is no number of the reference, rounded to its type";
   }
   if ((flags & engine::kFieldOpaque) != 0) {
-    return "a law of logarithms, sines, nested exponentials or squares of roots may be missing";
+    return "a law of logarithms, sines, nested exponentials or squares of roots may be missing, or "
+           "another of equal numbers is chosen";
   }
   if (some_agree) return "square roots whose signs in a field differ";
   return nullptr;
@@ -130,6 +131,9 @@ class Prover {
   }
 
   Status Work() {
+    if (const auto* failure = std::get_if<build::BuildFailure>(&candidate_.built)) {
+      return NotProved("it does not build: " + failure->message);
+    }
     const uint64_t seed = random_();
     TRY_ASSIGN(auto cases, parts_.oracle->OpenSeeds(*question_.task, question_.direction, setting_,
                                                     {seed}, inputs_));
@@ -243,6 +247,7 @@ class Prover {
     options.seed = run_seed_;
     options.counters = false;
     options.shadows = true;
+    options.full_checks = !field;  // races show without fields
     options.field = std::move(field);
     options.cancelled = EndAfter(kProofDeadline, parts_.stop);
     for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {

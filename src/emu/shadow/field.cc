@@ -129,6 +129,12 @@ double Field::Exp2(double a) const {
   return Carried({p_.Power(2, x.q), q_.Reduce(Hash(0, x.q)), flags});
 }
 
+double Field::AnyOf(double a, double b) {
+  const FieldElement x = At(a), y = At(b);
+  if (x.p == y.p) return a;
+  return Carried({x.p, x.q, Both(x, y) | engine::kFieldOpaque});
+}
+
 double Field::Tanh(double a) const {
   const double one = Leaf(1);
   return Sub(one, Div(Leaf(2), Add(Exp2(Mul(a, two_over_ln2_)), one)));

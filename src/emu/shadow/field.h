@@ -40,6 +40,9 @@ class Field {
   /// A function that is known only by its argument.
   double Known(Function function, double a) const;
 
+  /// One of two equal numbers: the reference may choose the other one.
+  static double AnyOf(double a, double b);
+
   static double Unknown() { return Carried({0, 0, engine::kFieldUnknown}); }
 
  private:

@@ -152,9 +152,11 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kTanh:
       return field.Tanh(a);
     case Exact::kMin:
-      return std::isnan(value) || x.value[1][i] <= value ? b : a;
+      if (value == x.value[1][i]) return field.AnyOf(a, b);
+      return std::isnan(value) || x.value[1][i] < value ? b : a;
     case Exact::kMax:
-      return std::isnan(value) || x.value[1][i] >= value ? b : a;
+      if (value == x.value[1][i]) return field.AnyOf(a, b);
+      return std::isnan(value) || x.value[1][i] > value ? b : a;
     case Exact::kNeg:
       return field.Neg(a);
     case Exact::kAbs:

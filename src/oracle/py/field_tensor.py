@@ -52,6 +52,8 @@ class FieldTensor(torch.Tensor):
         rule = RULES.get(name)
         if rule is not None:
             return rule(func, *args, **kwargs)
+        if name.endswith("_") and hasattr(aten, name[:-1]):
+            return overwritten(func, args[0], getattr(aten, name[:-1])(*args, **kwargs))
         if func in DECOMPOSITIONS:
             return DECOMPOSITIONS[func](*args, **kwargs)
         if func._can_decompose():
@@ -138,6 +140,11 @@ def converted(func: Any, tensor: FieldTensor, **kwargs: Any) -> Any:
     if dtype is not None and not dtype.is_floating_point:
         return func(tensor.real, **kwargs)
     return tensor.with_parts(torch.clone)
+
+
+@rule("zero_", "fill_")
+def filled(func: Any, tensor: FieldTensor, value: Any = 0) -> FieldTensor:
+    return overwritten(func, tensor, torch.zeros_like(tensor.real) + real_of(value))
 
 
 @rule("copy_")
@@ -332,9 +339,16 @@ def average(func: Any, tensor: FieldTensor, dim: Any = None, keepdim: bool = Fal
     return sums / (tensor.numel() / max(sums.numel(), 1))
 
 
+def note_equals(found: torch.Tensor, numbers: Numbers) -> None:
+    """Of equal numbers, a kernel may choose another one, which has another element."""
+    if bool(found.any()):
+        numbers.functions.add("choices among equal numbers")
+
+
 def extreme(func: Any, tensor: FieldTensor, dim: Any, keepdim: bool, largest: bool) -> tuple[FieldTensor, torch.Tensor]:
     best = (torch.max if largest else torch.min)(tensor.real, dim, True)
     indices = best.indices
+    note_equals((tensor.real == best.values).sum(dim) > 1, tensor.numbers)
     found = tensor.with_parts(lambda part: part.gather(dim, indices))
     if keepdim:
         return found, indices
@@ -360,6 +374,8 @@ def extremes(func: Any, tensor: FieldTensor, dim: Any = None, keepdim: bool = Fa
 @rule("sort", "topk")
 def ranked(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> Any:
     values, indices = func(tensor.real, *args, **kwargs)
+    flat = tensor.real.flatten()
+    note_equals(torch.unique(flat).numel() < torch.tensor(flat.numel()), tensor.numbers)
     place = kwargs.get("dim", args[-2] if func._schema.name == "aten::sort" and len(args) > 1 else -1)
     return tensor.with_parts(lambda part: part.gather(place, indices)), indices
 
