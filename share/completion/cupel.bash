@@ -6,7 +6,7 @@
 _cupel_command() {
   subcommands='' options=''
   case $command in
-    '') subcommands='build check extract verify bench stream profile optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
+    '') subcommands='build check extract verify bench stream profile prove optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
     'build') subcommands='' options='-h --help --task --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
     'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-explore --strict-layouts --no-exact --schedules' ;;
     'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
@@ -14,6 +14,7 @@ _cupel_command() {
     'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
     'stream') subcommands='' options='-h --help --settings --trials --timed --distributions --shadow --no-shadow --no-explore --no-exact -o --output --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --keep' ;;
+    'prove') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
     'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
     'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
@@ -41,7 +42,7 @@ _cupel_command() {
 _cupel_argument() {
   kind=none choices='' most=0
   case $command in
-    'build' | 'check' | 'extract' | 'profile' | 'export' | 'confirm' | 'review') kind='kernel' most=1 ;;
+    'build' | 'check' | 'extract' | 'profile' | 'prove' | 'export' | 'confirm' | 'review') kind='kernel' most=1 ;;
     'verify' | 'task import') kind='file' most=9999 ;;
     'bench') kind='kernel' most=9999 ;;
     'stream') kind='file' most=1 ;;

@@ -2,7 +2,7 @@
 # To use it, copy this file to ~/.config/fish/completions.
 # SPDX-License-Identifier: Apache-2.0
 
-set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
+set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'prove' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
 set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --task --timed --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
@@ -61,6 +61,7 @@ complete -c cupel -n '__cupel_at \'\'' -a verify -d 'Verify records: check their
 complete -c cupel -n '__cupel_at \'\'' -a bench -d 'Time kernels on a GPU against eager PyTorch, torch.compile and each other'
 complete -c cupel -n '__cupel_at \'\'' -a stream -d 'Judge many candidates and time them on a GPU; compiles ahead in parallel'
 complete -c cupel -n '__cupel_at \'\'' -a profile -d 'Profile a kernel: its bottleneck and the lines that cause it'
+complete -c cupel -n '__cupel_at \'\'' -a prove -d 'Prove that a kernel computes its task\'s function of real numbers, up to rounding'
 complete -c cupel -n '__cupel_at \'\'' -a optimize -d 'Evolve a faster kernel for a task'
 complete -c cupel -n '__cupel_at \'\'' -a translate -d 'Let language models write a first correct kernel for a task'
 complete -c cupel -n '__cupel_at \'\'' -a export -d 'Write an accepted kernel as a PyTorch package'
@@ -211,6 +212,27 @@ complete -c cupel -n '__cupel_at \'profile\'' -l allow-weak-sandbox -d 'Compile 
 complete -c cupel -n '__cupel_at \'profile\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
 complete -c cupel -n '__cupel_at \'profile\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'profile\'' -l keep -x -a '(__fish_complete_directories)' -d 'With --device gpu: keep the recorded call and Nsight Compute\'s report in DIR'
+complete -c cupel -n '__cupel_at \'prove\'' -a '(__cupel_files .cu .py)'
+complete -c cupel -n '__cupel_at \'prove\'' -s h -l help -d 'Print this help message and exit'
+complete -c cupel -n '__cupel_at \'prove\'' -l task -x -a '(__cupel_tasks)' -d 'Task: a name under tasks/, a folder, or a .py file'
+complete -c cupel -n '__cupel_at \'prove\'' -l backward -d 'Use the backward direction of the task'
+complete -c cupel -n '__cupel_at \'prove\'' -l settings -x -a 'single multi heldout all' -d 'Settings to use: single, multi, heldout or all'
+complete -c cupel -n '__cupel_at \'prove\'' -l operators -x -a 'allowed none auto' -d 'Operators of PyTorch in the candidate\'s host code: allowed, none, a list such as…'
+complete -c cupel -n '__cupel_at \'prove\'' -l full-size -d 'On the emulator too, use the task\'s own sizes instead of the smaller ones in task.json'
+complete -c cupel -n '__cupel_at \'prove\'' -l device -x -a 'emu gpu gpu:all' -d 'Where kernels run: emu (built-in emulator), gpu, gpu:N, or gpu:all for all GPUs (only…'
+complete -c cupel -n '__cupel_at \'prove\'' -l engines -x -a 'emu gpu both' -d 'On a GPU, who judges: emu, gpu, or both, which must then both accept. The emulator sees…'
+complete -c cupel -n '__cupel_at \'prove\'' -l gpu-model -l model -x -a 'h100 h200 b200 a100' -d 'GPU that the emulator models: h100, h200, b200, a100'
+complete -c cupel -n '__cupel_at \'prove\'' -l python -r -F -d 'Python interpreter that has PyTorch (default: $CUPEL_PYTHON, python3, .venv…'
+complete -c cupel -n '__cupel_at \'prove\'' -l seed -x -d 'Seed of the inputs; the same seed repeats a verdict (default: secret inputs)'
+complete -c cupel -n '__cupel_at \'prove\'' -l json -r -F -d 'Also write the result to FILE as JSON'
+complete -c cupel -n '__cupel_at \'prove\'' -s q -l quiet -d 'Print only the result'
+complete -c cupel -n '__cupel_at \'prove\'' -l arch -x -a 'auto sm_80 sm_90 sm_90a sm_100 sm_100a' -d 'Target architecture of nvcc: sm_80, sm_90, sm_90a, sm_100, sm_100a. auto: the GPU\'s, with…'
+complete -c cupel -n '__cupel_at \'prove\'' -l flag -x -d 'Additional nvcc flag, from the list of allowed flags (repeatable)'
+complete -c cupel -n '__cupel_at \'prove\'' -l include -x -a '(__fish_complete_directories)' -d 'Folder of headers that the kernel may include, read-only (repeatable)'
+complete -c cupel -n '__cupel_at \'prove\'' -l compile-limit -x -d 'Most seconds for compiling the kernel'
+complete -c cupel -n '__cupel_at \'prove\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
+complete -c cupel -n '__cupel_at \'prove\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
+complete -c cupel -n '__cupel_at \'prove\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'optimize\'' -a '(__cupel_tasks)'
 complete -c cupel -n '__cupel_at \'optimize\'' -s h -l help -d 'Print this help message and exit'
 complete -c cupel -n '__cupel_at \'optimize\'' -l backward -d 'Use the backward direction of the task'

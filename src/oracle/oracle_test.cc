@@ -1559,6 +1559,56 @@ TEST_F(OracleTest, TypesAreKnownWhereSavedResultsMove) {
   }
 }
 
+/// The elements of the only output of `code`'s reference, whose only argument has three elements.
+FieldResults ElementsOf(TorchOracle& oracle, const Task& task, Direction direction) {
+  const auto found = oracle.Elements(task, direction, task.SettingsOf(direction).front(),
+                                     Distribution::kUsual, 3, 4);
+  EXPECT_TRUE(found) << found.error().ToString();
+  const auto* results = std::get_if<FieldResults>(&*found);
+  EXPECT_NE(results, nullptr) << std::get<SettingFailure>(*found).message;
+  return results == nullptr ? FieldResults() : *results;
+}
+
+TEST_F(OracleTest, ComputesInFiniteFields) {
+  TorchOracle& oracle = Shared();
+  const auto of = [&](const std::string& name, const std::string& expression) {
+    const std::string code = "def forward_fn(x):\n    return " + expression + R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(2, 3)]
+)";
+    return ElementsOf(oracle, MakeTask(code, "{}", "field_" + name), Direction::kForward);
+  };
+  const auto softmax = of("softmax", "torch.softmax(x, -1)");
+  ASSERT_EQ(softmax.outputs.size(), 1u) << softmax.not_covered;
+  ASSERT_TRUE(softmax.outputs[0]);
+  for (const auto& residues : *softmax.outputs[0]) EXPECT_EQ(residues.size(), 6u);
+  EXPECT_EQ(softmax.outputs, of("ratio", "x.exp() / x.exp().sum(-1, keepdim=True)").outputs);
+  EXPECT_NE(softmax.outputs,
+            of("tail", "x.exp() / (x.exp().sum(-1, keepdim=True) + 1e-30)").outputs);
+  EXPECT_EQ(of("norm", "F.layer_norm(x, (3,))").outputs,
+            of("norm_by_hand",
+               "(x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.square().mean(-1, "
+               "keepdim=True) - x.mean(-1, keepdim=True) ** 2 + 1e-5)")
+                .outputs);
+  EXPECT_EQ(of("log", "x.abs().log()").functions, std::vector<std::string>{"log"});
+  EXPECT_THAT(of("special", "torch.special.i0(x)").not_covered, HasSubstr("i0"));
+}
+
+TEST_F(OracleTest, GradientsInFiniteFields) {
+  TorchOracle& oracle = Shared();
+  const Task task = MakeTask(PeakedSoftmax("x"), "{}", "peaked_field", "backward");
+  const FieldResults found = ElementsOf(oracle, task, Direction::kBackward);
+  ASSERT_EQ(found.outputs.size(), 1u) << found.not_covered;
+  ASSERT_TRUE(found.outputs[0]);
+  EXPECT_EQ((*found.outputs[0])[0].size(), 64u);
+  const Task saved = MakeTask(PeakedSoftmax("y"), "{}", "peaked_field_y", "backward");
+  EXPECT_THAT(ElementsOf(oracle, saved, Direction::kBackward).not_covered,
+              HasSubstr("results of the forward"));
+}
+
 TEST_F(OracleTest, EndsAReferenceThatTakesTooLong) {
   const std::string code = R"(
 def forward_fn(x):
