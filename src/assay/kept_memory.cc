@@ -16,6 +16,13 @@ constexpr size_t kAddressBytes = 8, kTensorMapBytes = 128;
 }  // namespace
 
 KeptMemory::KeptMemory(const plan::Plan& plan) {
+  const auto is_host_work = [](const plan::Node& node) {
+    return std::holds_alternative<plan::Upload>(node.work) ||
+           std::holds_alternative<plan::Fill>(node.work);
+  };
+  // A program's construction also has other work; TwiceCalled checks it.
+  if (!std::all_of(plan.nodes.begin(), plan.nodes.begin() + plan.prepared, is_host_work)) return;
+  is_unwatchable_ = plan.prepared > 0;  // until all is known
   std::map<int, Content> contents;
   uint64_t all = 0;
   const auto room = [&](const plan::Address& to, size_t bytes) -> Content* {
@@ -51,10 +58,9 @@ KeptMemory::KeptMemory(const plan::Plan& plan) {
         content->bytes[to + j] = static_cast<std::byte>(fill->pattern[j % size]);
         content->is_set[to + j] = true;
       }
-    } else {
-      return;  // a program's construction; TwiceCalled checks it
     }
   }
+  is_unwatchable_ = false;
   contents_ = std::move(contents);
 }
 

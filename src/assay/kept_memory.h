@@ -16,11 +16,13 @@ namespace cupel::assay {
 class KeptMemory {
  public:
   /// Of a plan whose prepared nodes are all copies and fills from the host (those of compiled
-  /// candidates), else nothing is watched.
+  /// candidates); else nothing is watched.
   explicit KeptMemory(const plan::Plan& plan);
 
   /// False if there is nothing to watch.
   bool is_watched() const { return !contents_.empty(); }
+  /// True if there is too much to watch: it counts as changed.
+  bool is_unwatchable() const { return is_unwatchable_; }
   /// The plan, which also returns the bytes that were set up, after its outputs.
   plan::Plan Watching(const plan::Plan& plan) const;
   /// Removes these bytes from `run`. False if one of them has changed.
@@ -32,6 +34,7 @@ class KeptMemory {
     std::vector<bool> is_set;  // by the host, and no device address
   };
   std::map<int, Content> contents_;  // by buffer
+  bool is_unwatchable_ = false;
 };
 
 /// The plan without its prepared nodes.

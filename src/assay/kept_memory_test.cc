@@ -75,6 +75,13 @@ TEST(KeptMemory, WatchesNothingThatKernelsMade) {
   EXPECT_FALSE(KeptMemory(plan::Plan{}).is_watched());
 }
 
+TEST(KeptMemory, WhatIsTooLargeCountsAsChanged) {
+  plan::Plan plan = TablePlan();
+  EXPECT_FALSE(KeptMemory(plan).is_unwatchable());
+  plan.buffers[0].bytes = uint64_t{65} << 20;
+  EXPECT_TRUE(KeptMemory(plan).is_unwatchable());
+}
+
 TEST(KeptMemory, PlansCanDoWithoutTheSetUp) {
   const plan::Plan plan = WithoutPrepared(TablePlan());
   ASSERT_EQ(plan.nodes.size(), 1u);

@@ -223,6 +223,10 @@ class Prover {
     OutputProof proof = CompareElements(real.outputs[i], fields, results.functions);
     if (proof.unexplained > 0) AddCauses(runs.front().outputs[i].shadow_causes, "", proof.reasons);
     proof.name = output.name;
+    proof_.has_roots |=
+        std::any_of(fields[0].kernel->begin(), fields[0].kernel->end(), [](uint64_t bits) {
+          return (engine::UnpackElement(bits).flags & engine::kFieldRoot) != 0;
+        });
     if (proof.differing > 0) {
       const int64_t at = proof.first_element;
       proof.first = IndexOf(at, output.shape);
@@ -274,6 +278,7 @@ class Prover {
       problem = run->findings.empty() ? "the kernel does not run to its end"
                                       : fmt::format("{}: {}", run->findings.front().code,
                                                     run->findings.front().message);
+      proof_.broken = true;
     } else if (!run->not_followed.empty()) {
       problem = "not followed: " + run->not_followed.front();
     }

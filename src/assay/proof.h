@@ -46,6 +46,8 @@ struct Proof {
   /// instruction that the emulator lacks, a wrong result. Empty otherwise.
   std::string reason;
   bool inapplicable = false;  // there are no such inputs
+  bool broken = false;        // the kernel did not run to its end, or the emulator found an error
+  bool has_roots = false;     // the signs of square roots were not proved
   int fields = 0;
   double seconds = 0;
 };

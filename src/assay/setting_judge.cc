@@ -137,9 +137,11 @@ class SettingRun {
   Result<std::optional<engine::Run>> ExecuteOwn(const task::Case& wanted,
                                                 const engine::RunOptions& options) {
     const KeptMemory kept(*plan_);
-    if (!kept.is_watched()) return Execute(*plan_, wanted, options);
-    TRY_ASSIGN(auto run, Execute(kept.Watching(*plan_), wanted, options));
-    if (!run || kept.Check(*run)) return run;
+    if (!kept.is_unwatchable()) {
+      if (!kept.is_watched()) return Execute(*plan_, wanted, options);
+      TRY_ASSIGN(auto run, Execute(kept.Watching(*plan_), wanted, options));
+      if (!run || kept.Check(*run)) return run;
+    }
     is_kept_state_ = true;
     if (result_.plan == plan_) result_.plan = WithoutPrepared(*plan_);
     plan_ = WithoutPrepared(std::move(*plan_));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -55,7 +56,10 @@ Result<int> Run(const ProveCommand& command) {
   if (outcome == assay::ProofOutcome::kProved) {
     fmt::print(
         "equal as a function of real numbers at these sizes, for inputs that take the same "
-        "decisions; see docs/proof.md for what this leaves open\n");
+        "decisions; see docs/proof.md for the bound and for what this leaves open\n");
+    const bool roots = std::any_of(report.proofs.begin(), report.proofs.end(),
+                                   [](const assay::Proof& proof) { return proof.has_roots; });
+    if (roots) fmt::print("the signs of square roots are not proved\n");
   }
   TRY(WriteJson(command.show.json, app::ToJson(report)));
   switch (outcome) {

@@ -183,8 +183,8 @@ void SetRmsLimit(const Totals& totals, const task::Output& want, records::Compar
     rounding = UnitRoundoff(want.dtype) / 2 * rms;
     scale = std::fmax(scale, rounding);
   }
-  result.rms_limit = kRmsFactor * (scale - rounding) + kRoundingFactor * rounding +
-                     AbsoluteFloor(want.dtype);
+  result.rms_limit =
+      kRmsFactor * (scale - rounding) + kRoundingFactor * rounding + AbsoluteFloor(want.dtype);
 }
 
 /// The rule for an answer of the candidate; those of negative controls need no RoundedResults.

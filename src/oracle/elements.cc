@@ -15,7 +15,7 @@ namespace cupel::oracle {
 namespace {
 
 constexpr const char* kWho = "oracle.py";
-constexpr size_t kLongestName = 32;
+constexpr size_t kLongestName = 96;
 constexpr size_t kMostNumbers = 1 << 16;
 constexpr uint64_t kAboveModuli = 1u << 29;
 

@@ -56,7 +56,7 @@ Field::Field(const engine::FieldOptions& options)
         numbers_.emplace(std::bit_cast<uint64_t>(std::fabs(value)), element);
     }
     if (number.value == std::numbers::log2e) {
-      two_over_ln2_ = Mul(Leaf(2), Carried(element));
+      log2e_ = Carried(element);
     }
   }
 }
@@ -129,6 +129,21 @@ double Field::Exp2(double a) const {
   return Carried({p_.Power(2, x.q), q_.Reduce(Hash(0, x.q)), flags});
 }
 
+double Field::Fma(double a, double b, double c, double value, double factor) const {
+  constexpr double kLog2e = std::numbers::log2e;
+  constexpr auto kLow =
+      static_cast<float>(kLog2e - static_cast<double>(static_cast<float>(kLog2e)));
+  if (factor == static_cast<double>(kLow) && std::fabs(value) < kWhole) {
+    const double whole = std::nearbyint(value * kLog2e);
+    const FieldElement rest = At(Sub(Mul(a, log2e_), c));
+    for (const double k : {whole - 1, whole, whole + 1}) {
+      const FieldElement wanted = At(Leaf(k));
+      if (rest.p == wanted.p && rest.q == wanted.q) return c;
+    }
+  }
+  return Add(Mul(a, b), c);
+}
+
 double Field::AnyOf(double a, double b) {
   const FieldElement x = At(a), y = At(b);
   if (x.p == y.p) return a;
@@ -137,7 +152,7 @@ double Field::AnyOf(double a, double b) {
 
 double Field::Tanh(double a) const {
   const double one = Leaf(1);
-  return Sub(one, Div(Leaf(2), Add(Exp2(Mul(a, two_over_ln2_)), one)));
+  return Sub(one, Div(Leaf(2), Add(Exp2(Mul(Mul(a, log2e_), Leaf(2))), one)));
 }
 
 double Field::Known(Function function, double a) const {

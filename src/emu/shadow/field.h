@@ -40,6 +40,10 @@ class Field {
   /// A function that is known only by its argument.
   double Known(Function function, double a) const;
 
+  /// a * b + c. `value`, `factor`: those of a and b. The exponential of the CUDA library multiplies
+  /// by log2(e) in two parts: x * high - k, then + x * low. The first part stands for log2(e)
+  /// already, so the second one adds nothing there.
+  double Fma(double a, double b, double c, double value, double factor) const;
   /// One of two equal numbers: the reference may choose the other one.
   static double AnyOf(double a, double b);
 
@@ -76,7 +80,7 @@ class Field {
   Modulus p_, q_;
   uint64_t seed_;
   std::unordered_map<uint64_t, engine::FieldElement> numbers_;  // by the bits of their double
-  double two_over_ln2_ = 0;                                     // 2 log2(e)
+  double log2e_ = 0;
 };
 
 }  // namespace cupel::emu

@@ -132,7 +132,7 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kMul:
       return field.Mul(a, b);
     case Exact::kFma:
-      return field.Add(field.Mul(a, b), x.exact[2][i]);
+      return field.Fma(a, b, x.exact[2][i], value, x.value[1][i]);
     case Exact::kDiv:
       return field.Div(a, b);
     case Exact::kRcp:

@@ -137,6 +137,16 @@ def of_float(value: float) -> list[int]:
     return of_fraction(*fraction_of(value).as_integer_ratio())
 
 
+def of_number(value: float) -> list[int]:
+    """Also of roots of short fractions, which kernels may compute."""
+    if math.isfinite(value) and value > 0 and fraction_of(value).denominator > SHORT:
+        square = fraction_of(value * value)
+        if square.denominator <= SHORT:
+            residues = of_fraction(*square.as_integer_ratio())
+            return [pow(r, (m + 1) // 4, m) for r, m in zip(residues, MODULI)]
+    return of_float(value)
+
+
 def of_tensor(real: torch.Tensor) -> Residues:
     """What the numbers of a tensor without elements stand for: themselves."""
     values, at = torch.unique(real.detach().double().nan_to_num(0.0, 0.0, 0.0), return_inverse=True)
@@ -155,8 +165,6 @@ class Numbers:
         self.log2e = [pow(v, -1, m) for v, m in zip(ln2, MODULI)]
         self.put(math.log(2), ln2)
         self.put(math.log2(math.e), self.log2e)
-        for number in (math.log(2), math.log2(math.e)):  # what float32 has in a second constant
-            self.put(number - single(number), [0] * len(MODULI))
 
     def put(self, value: float, residues: Sequence[int]) -> list[int]:
         return self.known.setdefault(value, list(residues))
@@ -167,7 +175,9 @@ class Numbers:
         if abs(value) in self.known:
             own = self.known[abs(value)]
         else:
-            own = self.put(abs(value), residues or of_float(abs(value)))
+            own = self.put(abs(value), residues or of_number(abs(value)))
+            if single(abs(value)) in (single(math.log(2)), single(math.log2(math.e))):
+                self.functions.add("a number that float32 does not tell from log2(e) or ln(2)")
             self.noted[abs(value)] = own
             if value != 0 and math.isfinite(value):
                 turned = [pow(v, -1, m) if v else 0 for v, m in zip(own, MODULI)]

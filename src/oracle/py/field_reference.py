@@ -49,6 +49,8 @@ class Lift:
         index = self.places.get(value.untyped_storage().data_ptr())
         if index is None:  # the kernel does not get it, so the result must not depend on it
             index = self.places[value.untyped_storage().data_ptr()] = OTHERS + len(self.places)
+        if bool((value == 0).any()):  # their elements are not zero
+            self.numbers.functions.add("zeros among the inputs")
         positions = torch.arange(storage_bytes(value) // value.element_size())
         positions = positions.as_strided(value.shape, value.stride(), value.storage_offset()).contiguous()
         real = value.detach().double().contiguous()

@@ -35,22 +35,20 @@ class FieldTensor(torch.Tensor):
 
     def __init__(self, real: torch.Tensor, residues: Residues, numbers: Numbers) -> None:
         self.real, self.residues, self.numbers = real, residues, numbers
-        self.exponential: FieldTensor | None = None  # e to the power of this, if that is known
+        # The real numbers, and e to the power of these, if that is known.
+        self.exponential: tuple[torch.Tensor, FieldTensor] | None = None
 
     def with_parts(self, f: Callable[[torch.Tensor], torch.Tensor]) -> FieldTensor:
         """What an operator that only moves elements gives."""
-        result = FieldTensor(f(self.real), [f(r) for r in self.residues], self.numbers)
-        if self.exponential is not None:
-            result.exponential = self.exponential.with_parts(f)
-        return result
+        return FieldTensor(f(self.real), [f(r) for r in self.residues], self.numbers)
 
     @classmethod
     def __torch_dispatch__(cls, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name.split("::")[1]
+        space, name = func._schema.name.split("::")
         rule = RULES.get(name)
-        if rule is not None:
+        if rule is not None and (space == "aten" or name in ALSO_PRIMS):
             return rule(func, *args, **kwargs)
         if name.endswith("_") and hasattr(aten, name[:-1]):
             return overwritten(func, args[0], getattr(aten, name[:-1])(*args, **kwargs))
@@ -61,6 +59,8 @@ class FieldTensor(torch.Tensor):
         raise NotCovered("PyTorch's operator %s" % func._schema.name)
 
 
+ALSO_PRIMS = ("var", "sum", "prod", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "sin", "cos", "erf", "exp2", "log2",
+              "reciprocal", "mul", "div", "convert_element_type")  # whose operators of that name take the same arguments
 DECOMPOSITIONS = torch._decomp.decomposition_table
 RULES: dict[str, Rule] = {}
 
@@ -103,8 +103,8 @@ def made(real: torch.Tensor, residues: Residues, numbers: Numbers) -> FieldTenso
 
 @rule("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "argmax", "argmin", "sign", "floor", "ceil",
       "round", "trunc", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full",
-      "new_empty", "rand_like", "_local_scalar_dense", "is_nonzero", "equal", "signbit", "argsort", "bitwise_not",
-      "logical_not", "is_same_size", "floor_divide", "new_empty_strided", "item", "any", "all", "logical_and")
+      "new_empty", "rand_like", "equal", "signbit", "argsort", "bitwise_not",
+      "logical_not", "is_same_size", "floor_divide", "new_empty_strided", "any", "all", "logical_and")
 def plain(func: Any, *args: Any, **kwargs: Any) -> Any:
     return func(*real_of(args), **real_of(kwargs))
 
@@ -117,7 +117,10 @@ def moved(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(tensor, FieldTensor):
         raise NotCovered("an index that is computed")
     args, kwargs = real_of(args), real_of(kwargs)
-    return tensor.with_parts(lambda part: func(part, *args, **kwargs))
+    result = tensor.with_parts(lambda part: func(part, *args, **kwargs))
+    if tensor.exponential is not None and func._schema.name in ("aten::detach", "aten::alias"):
+        result.exponential = tensor.exponential  # what autograd saves
+    return result
 
 
 @rule("split", "split_with_sizes", "unbind", "chunk")
@@ -144,7 +147,9 @@ def converted(func: Any, tensor: FieldTensor, **kwargs: Any) -> Any:
 
 @rule("zero_", "fill_")
 def filled(func: Any, tensor: FieldTensor, value: Any = 0) -> FieldTensor:
-    return overwritten(func, tensor, torch.zeros_like(tensor.real) + real_of(value))
+    if isinstance(value, FieldTensor):
+        return overwritten(func, tensor, value)
+    return overwritten(func, tensor, torch.zeros_like(tensor.real) + value)
 
 
 @rule("copy_")
@@ -217,8 +222,9 @@ def unary(name: str, real: Callable[[torch.Tensor], torch.Tensor],
 
 
 def exponential(tensor: FieldTensor) -> Residues:
-    if tensor.exponential is not None:
-        return tensor.exponential.residues
+    known = tensor.exponential
+    if known is not None and torch.equal(tensor.real, known[0]):  # not changed in place since
+        return known[1].residues
     exponents = field.mul(tensor.residues, [torch.tensor(v) for v in tensor.numbers.log2e])
     return without_infinite(tensor, field.exp2(tensor.numbers.seed, exponents))
 
@@ -226,6 +232,11 @@ def exponential(tensor: FieldTensor) -> Residues:
 def without_infinite(tensor: FieldTensor, powers: Residues) -> Residues:
     nothing = tensor.real == -math.inf
     return [r.masked_fill(nothing, 0) for r in powers]
+
+
+def root_of(tensor: FieldTensor) -> Residues:
+    tensor.numbers.functions.add("square roots")
+    return field.sqrt(tensor.residues)
 
 
 def logarithm(tensor: FieldTensor) -> Residues:
@@ -249,8 +260,8 @@ def one_of(tensor: FieldTensor) -> Residues:
 
 unary("neg", torch.neg, lambda t: field.neg(t.residues))
 unary("reciprocal", torch.reciprocal, lambda t: field.inverse(t.residues))
-unary("sqrt", torch.sqrt, lambda t: field.sqrt(t.residues))
-unary("rsqrt", torch.rsqrt, lambda t: field.inverse(field.sqrt(t.residues)))
+unary("sqrt", torch.sqrt, lambda t: root_of(t))
+unary("rsqrt", torch.rsqrt, lambda t: field.inverse(root_of(t)))
 unary("exp", torch.exp, exponential)
 unary("exp2", torch.exp2, lambda t: without_infinite(t, field.exp2(t.numbers.seed, t.residues)))
 unary("log2", torch.log2, logarithm)
@@ -260,7 +271,13 @@ unary("cos", torch.cos, known_function("cos", field.COS))
 unary("erf", torch.erf, known_function("erf", field.ERF))
 unary("abs", torch.abs, lambda t: [torch.where(torch.signbit(t.real), n, r)
                                    for n, r in zip(field.neg(t.residues), t.residues)])
-unary("relu", torch.relu, lambda t: [r.masked_fill(t.real <= 0, 0) for r in t.residues])
+
+
+@rule("relu")
+def rectified(func: Any, tensor: FieldTensor) -> FieldTensor:
+    note_equals(tensor.real == 0, tensor.numbers)
+    return FieldTensor(torch.relu(tensor.real), [r.masked_fill(tensor.real <= 0, 0) for r in tensor.residues],
+                       tensor.numbers)
 
 
 @rule("expm1")
@@ -301,6 +318,7 @@ def raised(func: Any, base: Any, exponent: Any) -> FieldTensor:
 
 @rule("maximum", "minimum")
 def chosen(func: Any, a: Any, b: Any) -> FieldTensor:
+    note_equals(real_of(a) == real_of(b), numbers_of(a, b))
     first = real_of(a) >= real_of(b) if func._schema.name == "aten::maximum" else real_of(a) <= real_of(b)
     return torch.where(first, a, b)
 
@@ -313,6 +331,9 @@ def clamped(func: Any, tensor: FieldTensor, low: Any = None, high: Any = None, *
         low, high = None, low if high is None else high
     if name == "aten::hardtanh":
         low, high = -1 if low is None else low, 1 if high is None else high
+    for bound in (low, high):
+        if bound is not None:
+            note_equals(tensor.real == real_of(bound), tensor.numbers)
     if low is not None:
         tensor = torch.where(tensor.real < real_of(low), low, tensor)
     if high is not None:
@@ -374,9 +395,9 @@ def extremes(func: Any, tensor: FieldTensor, dim: Any = None, keepdim: bool = Fa
 @rule("sort", "topk")
 def ranked(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> Any:
     values, indices = func(tensor.real, *args, **kwargs)
-    flat = tensor.real.flatten()
-    note_equals(torch.unique(flat).numel() < torch.tensor(flat.numel()), tensor.numbers)
-    place = kwargs.get("dim", args[-2] if func._schema.name == "aten::sort" and len(args) > 1 else -1)
+    names = [a.name for a in func._schema.arguments][1:]
+    place = {**dict(zip(names, args)), **kwargs}.get("dim", -1)
+    note_equals(torch.tensor(torch.unique(tensor.real).numel() < tensor.numel()), tensor.numbers)
     return tensor.with_parts(lambda part: part.gather(place, indices)), indices
 
 
@@ -392,7 +413,7 @@ def log_softmax(func: Any, tensor: FieldTensor, dim: int, half_to_float: bool = 
     powers = torch.exp(shifted)
     sums = torch.sum(powers, dim, True)
     result = shifted - torch.log(sums)
-    result.exponential = powers / sums
+    result.exponential = (result.real.clone(), powers / sums)
     return result
 
 
@@ -424,6 +445,7 @@ def convolved(func: Any, x: Any, w: Any, bias: Any, *rest: Any) -> FieldTensor:
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
 def max_pooled(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> Any:
     values, indices = func(tensor.real, *args, **kwargs)
+    note_equals(torch.tensor(torch.unique(tensor.real).numel() < tensor.numel()), tensor.numbers)
     spatial = values.dim() - tensor.dim() + (2 if "2d" in func._schema.name else 3)
     flat = tensor.with_parts(lambda part: part.flatten(-spatial).gather(-1, indices.flatten(-spatial)).view(values.shape))
     return flat, indices
