@@ -45,6 +45,7 @@ class Reasons {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     std::vector<std::string> texts;
+    texts.reserve(sorted.size());
     for (const auto& [reason, count] : sorted) {
       texts.push_back(fmt::format("{} ({} element{})", reason, count, count == 1 ? "" : "s"));
     }

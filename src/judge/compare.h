@@ -17,7 +17,8 @@ namespace cupel::judge {
 
 inline constexpr double kRmsFactor = 16;
 inline constexpr double kMaxFactor = 128;
-inline constexpr double kRoundingFactor = 4;  // of the RMS error, for the rounding of 16-bit results
+inline constexpr double kRoundingFactor =
+    4;  // of the RMS error, for the rounding of 16-bit results
 
 /// The absolute error that is always allowed: the smallest normal number, because kernels may flush
 /// denormals. For float16, which GPUs never flush and whose smallest normal is a visible 6e-5, it

@@ -45,7 +45,8 @@ struct Timing {
   std::string note;     // of baselines: how compiled outputs differ; not in the record
 
   bool is_timed() const { return !samples.cold.empty(); }
-  /// True if the kernel or baseline is to blame that there is no time, false if cupel cannot time it.
+  /// True if the kernel or baseline is to blame that there is no time, false if cupel cannot time
+  /// it.
   bool failed() const { return refused && !refused->code.starts_with("unsupported"); }
 };
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
@@ -142,7 +143,7 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kRsqrt:
       return field.Rsqrt(a);
     case Exact::kEx2:
-      return value == -INFINITY ? field.Leaf(0) : field.Exp2(a);
+      return value == -std::numeric_limits<double>::infinity() ? field.Leaf(0) : field.Exp2(a);
     case Exact::kLg2:
       return field.Known(Field::Function::kLog2, a);
     case Exact::kSin:
