@@ -2,6 +2,7 @@
 #include "assay/equivalence.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,14 +30,6 @@ constexpr std::chrono::seconds kRunDeadline{60};
 /// How many other orders to try if the order may matter.
 constexpr int kUsualSchedules = 2;
 constexpr char kTinyText[] = "; the inputs are scaled by 2^-10, where small terms matter";
-
-std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
-  std::string text;
-  for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
-    text = fmt::format("{}{}{}", element % shape[axis], text.empty() ? "" : ", ", text);
-  }
-  return text;
-}
 
 /// Adds findings that only a further run found. Counts remain those of the trial itself.
 void AddNew(std::vector<records::Finding> more, std::vector<records::Finding>& all) {
@@ -91,9 +84,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   options.schedule = schedule;
   options.cancelled = EndAfter(kRunDeadline, context_.stop);
   const auto storages = task::StoragesOf(wanted.args);
-  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-    options.argument_types.push_back(tensor->dtype);
-  }
+  options.argument_types = task::TypesOf(wanted.args);
   const auto start = std::chrono::steady_clock::now();
   auto run = context_.loaded->program().Execute(plan, storages, options);
   report_.seconds.engine += SecondsSince(start);
@@ -250,9 +241,10 @@ Result<bool> Equivalence::TrySchedules(const plan::Plan& plan, const task::Case&
       const int64_t at = judge::FirstOrderDependence(usual.outputs[i], run->outputs[i]);
       records::Comparison values = judge::Compare(run->outputs[i].View(), output);
       if (at < 0 && values.ok) continue;
-      const std::string what = at >= 0 ? fmt::format("element [{}] changes by more than rounding",
-                                                     IndexText(at, output.shape))
-                                       : values.message;
+      const std::string what = at >= 0
+                                   ? fmt::format("element [{}] changes by more than rounding",
+                                                 fmt::join(task::IndexOf(at, output.shape), ", "))
+                                   : values.message;
       values.code = "order_dependence";
       values.message = fmt::format(
           "the result depends on the order in which blocks and warps run: under another fair order "

@@ -24,21 +24,22 @@ namespace cupel::assay {
 namespace {
 
 constexpr std::chrono::seconds kProofDeadline{120};
-/// What explains that elements differ though the functions may be equal.
-constexpr uint32_t kExplains =
-    engine::kFieldUnknown | engine::kFieldConstant | engine::kFieldOpaque;
+
+std::string Counted(const std::string& what, int64_t elements) {
+  return fmt::format("{} ({} element{})", what, elements, elements == 1 ? "" : "s");
+}
 
 /// Counts reasons.
 class Reasons {
  public:
-  void Add(const std::string& reason) {
+  void Add(const std::string& reason, int64_t elements = 1) {
     for (auto& [known, count] : counts_) {
       if (known == reason) {
-        ++count;
+        count += elements;
         return;
       }
     }
-    counts_.emplace_back(reason, 1);
+    counts_.emplace_back(reason, elements);
   }
   std::vector<std::string> Texts() const {
     auto sorted = counts_;
@@ -47,7 +48,7 @@ class Reasons {
     std::vector<std::string> texts;
     texts.reserve(sorted.size());
     for (const auto& [reason, count] : sorted) {
-      texts.push_back(fmt::format("{} ({} element{})", reason, count, count == 1 ? "" : "s"));
+      texts.push_back(Counted(reason, count));
     }
     return texts;
   }
@@ -56,7 +57,8 @@ class Reasons {
   std::vector<std::pair<std::string, int64_t>> counts_;
 };
 
-const char* ReasonOf(uint32_t flags, bool some_agree) {
+/// Why elements with these flags may differ though the functions are equal. Null: no reason.
+const char* ReasonOf(uint32_t flags) {
   if ((flags & engine::kFieldUnknown) != 0) {
     return "infinite numbers, or a quotient by zero in a field";
   }
@@ -67,24 +69,14 @@ const char* ReasonOf(uint32_t flags, bool some_agree) {
     return "a law of logarithms, sines, nested exponentials or squares of roots may be missing, or "
            "another of equal numbers is chosen";
   }
-  if (some_agree) return "square roots whose signs in a field differ";
   return nullptr;
 }
 
 void AddCauses(const std::vector<records::ShadowCause>& causes, const char* what,
                std::vector<std::string>& reasons) {
   for (const records::ShadowCause& cause : causes) {
-    reasons.push_back(fmt::format("{}{} ({} element{})", what, cause.what, cause.elements,
-                                  cause.elements == 1 ? "" : "s"));
+    reasons.push_back(Counted(what + cause.what, cause.elements));
   }
-}
-
-std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
-    index[axis] = element % shape[axis];
-  }
-  return index;
 }
 
 /// One proof.
@@ -230,7 +222,7 @@ class Prover {
         });
     if (proof.differing > 0) {
       const int64_t at = proof.first_element;
-      proof.first = IndexOf(at, output.shape);
+      proof.first = task::IndexOf(at, output.shape);
       proof.value = LoadAsDouble(real.outputs[i].dtype, real.outputs[i].bytes.data(), at);
       proof.shadow = real.outputs[i].shadow[static_cast<size_t>(at)];
       proof.truth =
@@ -262,9 +254,7 @@ class Prover {
     options.full_checks = !field;  // races show without fields
     options.field = std::move(field);
     options.cancelled = EndAfter(kProofDeadline, parts_.stop);
-    for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-      options.argument_types.push_back(tensor->dtype);
-    }
+    options.argument_types = task::TypesOf(wanted.args);
     auto run = loaded_.program().Execute(plan, task::StoragesOf(wanted.args), options);
     if (!run) {
       if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
@@ -333,7 +323,7 @@ OutputProof CompareElements(const engine::OutputTensor& real,
       ++proof.proved;  // whatever was decided or rounded to integers is the same for inputs nearby
     } else if (real.shadow_state[i] != 0) {
       ++proof.unfollowed;
-    } else if (const char* reason = ReasonOf(flags & kExplains, false)) {
+    } else if (const char* reason = ReasonOf(flags)) {
       ++proof.unexplained;
       reasons.Add(reason);
     } else if (!functions.empty()) {
@@ -346,8 +336,9 @@ OutputProof CompareElements(const engine::OutputTensor& real,
     }
   }
   if (roots_agree) {
-    for (size_t i = 0; i < differing.size(); ++i) reasons.Add(ReasonOf(0, true));
-    proof.unexplained += static_cast<int64_t>(differing.size());
+    const auto count = static_cast<int64_t>(differing.size());
+    reasons.Add("square roots whose signs in a field differ", count);
+    proof.unexplained += count;
   } else {
     proof.differing = static_cast<int64_t>(differing.size());
     if (!differing.empty()) proof.first_element = differing.front();

@@ -71,15 +71,6 @@ std::string CaseProblem(const task::Output& want) {
   return "";
 }
 
-std::vector<int64_t> Unravel(int64_t element, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t a = shape.size(); a-- > 0;) {
-    index[a] = element % shape[a];
-    element /= shape[a];
-  }
-  return index;
-}
-
 /// For float8, errors are counted from the numbers that are rounded to the output's.
 std::string BeyondRounding(const Rule& rule) {
   return IsFloat8(rule.dtype) ? fmt::format(" beyond rounding to {}", Name(rule.dtype)) : "";
@@ -107,7 +98,7 @@ void DescribeErrors(records::Comparison& result, const Scanner& scan, const Tota
                     bool only_rms, const task::Output& want) {
   for (int64_t element : totals.first_wrong) {
     result.first_wrong.push_back(
-        {Unravel(element, want.shape), scan.got(element), scan.wanted(element)});
+        {task::IndexOf(element, want.shape), scan.got(element), scan.wanted(element)});
   }
   const Explanation why = only_rms ? ExplainRms(scan, want.shape, result.rms_error)
                                    : Explain(scan, want.shape, result.rms_error);
@@ -284,8 +275,8 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
     Totals here = scan.Run(1);
     for (int64_t element : here.first_wrong) {
       if (result.first_wrong.size() >= kMostListed) break;
-      result.first_wrong.push_back(
-          {Unravel(range.begin + element, want.shape), scan.got(element), scan.wanted(element)});
+      result.first_wrong.push_back({task::IndexOf(range.begin + element, want.shape),
+                                    scan.got(element), scan.wanted(element)});
     }
     totals = Combine(std::move(totals), here);
     result.count += count;

@@ -35,15 +35,6 @@ double RmsOf(const Reader& truth, int64_t count) {
   return finite == 0 ? 0 : std::sqrt(sum / static_cast<double>(finite));
 }
 
-std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = element % shape[axis];
-    element /= shape[axis];
-  }
-  return index;
-}
-
 /// True for NaN and NaN, for equal infinities, or for two numbers within `limit`.
 bool Agree(double shadow, double truth, double limit) {
   if (std::isnan(truth) || std::isinf(truth)) return SameNonFinite(shadow, truth);
@@ -158,7 +149,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       ++c.doubtful;
     } else {
       if (c.disagree++ == 0) {
-        c.first = IndexOf(i, want.shape);
+        c.first = task::IndexOf(i, want.shape);
         c.first_shadow = shadow;
         c.first_truth = t;
       }

@@ -37,6 +37,14 @@ std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
+std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
+    index[axis] = element % shape[axis];
+  }
+  return index;
+}
+
 bool HostMayRead(const Tensor& tensor) {
   constexpr int64_t kMostIntegers = 1024;
   if (!FitsStorage(tensor)) return false;
@@ -100,6 +108,12 @@ std::vector<std::span<const std::byte>> StoragesOf(const std::vector<Value>& arg
   std::vector<std::span<const std::byte>> storages;
   for (const Tensor* tensor : TensorLeaves(args)) storages.push_back(tensor->storage);
   return storages;
+}
+
+std::vector<DType> TypesOf(const std::vector<Value>& args) {
+  std::vector<DType> types;
+  for (const Tensor* tensor : TensorLeaves(args)) types.push_back(tensor->dtype);
+  return types;
 }
 
 }  // namespace cupel::task

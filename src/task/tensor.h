@@ -32,6 +32,8 @@ struct Tensor {
 
 /// Row-major strides of `shape`.
 std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& shape);
+/// The index of an element of a tensor of this shape, by its row-major number.
+std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape);
 
 /// True when every element of the view is inside its storage (checked without overflow).
 bool FitsStorage(const Tensor& tensor);
@@ -60,5 +62,7 @@ struct Value {
 std::vector<const Tensor*> TensorLeaves(const std::vector<Value>& args);
 /// The storages of TensorLeaves(args), in the form that engines take. Borrowed.
 std::vector<std::span<const std::byte>> StoragesOf(const std::vector<Value>& args);
+/// Their types, in the same order.
+std::vector<DType> TypesOf(const std::vector<Value>& args);
 
 }  // namespace cupel::task

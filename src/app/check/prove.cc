@@ -64,13 +64,9 @@ Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
   report.kernel = options.kernel.string();
   report.task = task.name;
   report.direction = task::Name(question.direction);
-  const std::vector<task::SettingKind> kinds = KindsOf(options.target);
-  for (const task::Setting& setting : task.SettingsOf(question.direction)) {
-    const bool wanted =
-        kinds.empty() || std::find(kinds.begin(), kinds.end(), setting.kind) != kinds.end();
-    if (!wanted) continue;
+  for (const task::Setting* setting : assay::Chosen(question)) {
     for (const auto inputs : {task::Distribution::kUsual, task::Distribution::kHeavy}) {
-      TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, setting, inputs));
+      TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, *setting, inputs));
       if (!proof.inapplicable) report.proofs.push_back(std::move(proof));
     }
   }

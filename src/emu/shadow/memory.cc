@@ -88,7 +88,6 @@ Shadow DecodeShadow(const Field* field, DType dtype, uint64_t bits, const Cell* 
   const ShadowKind want = KindFor(dtype);
   const int size = std::min(GranulesOf(want), granules - at);
   const uint64_t own = size == 4 ? bits : (bits >> (16 * at)) & ((uint64_t{1} << (16 * size)) - 1);
-  Shadow shadow{LeafOf(field, ValueOfBits(dtype, own)), 0};
   const bool is_float = IsFloatKind(want);
   if (is_float && KindOf(cells[at].state) == want) {
     return {cells[at].exact, cells[at].state & kFlags};
@@ -98,7 +97,9 @@ Shadow DecodeShadow(const Field* field, DType dtype, uint64_t bits, const Cell* 
       KindOf(cells[at + 1].state) == ShadowKind::kBrain && (own & 0xffffu) == 0) {
     return {cells[at + 1].exact, cells[at + 1].state & kFlags};
   }
+  Shadow shadow;
   if (TruncatedFloat(want, own, cells, granules, at, &shadow)) return shadow;
+  shadow.exact = LeafOf(field, ValueOfBits(dtype, own));
   // Other cells here belong to values of another type. That is a reset, unless they are integers.
   for (int g = 0; g < granules; ++g) {
     const ShadowKind kind = KindOf(cells[g].state);
@@ -164,10 +165,9 @@ void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
 }
 
 Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
-  Shadow shadow{LeafOf(field_, ValueOfBits(dtype, bits)), 0};
-  if (!Touched(device)) return shadow;
-  if (IsFloat8(dtype)) return ReadByte(device, dtype, bits);
-  if ((device & 1u) != 0) return shadow;
+  const bool may_have_cell = Touched(device);
+  if (may_have_cell && IsFloat8(dtype)) return ReadByte(device, dtype, bits);
+  if (!may_have_cell || (device & 1u) != 0) return {LeafOf(field_, ValueOfBits(dtype, bits)), 0};
   const int granules = std::max(1, SizeOf(dtype) / 2);
   Cell cells[4];
   std::copy_n(At(device), granules, cells);

@@ -15,6 +15,7 @@ from field_numbers import MODULI, Numbers, Residues
 
 aten = torch.ops.aten
 Rule = Callable[..., Any]
+EQUALS = "choices among equal numbers"
 
 
 class NotCovered(Exception):
@@ -60,7 +61,7 @@ class FieldTensor(torch.Tensor):
 
 
 ALSO_PRIMS = ("var", "sum", "prod", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "sin", "cos", "erf", "exp2", "log2",
-              "reciprocal", "mul", "div", "convert_element_type")  # whose operators of that name take the same arguments
+              "reciprocal", "mul", "div")  # whose operators of that name take the same arguments
 DECOMPOSITIONS = torch._decomp.decomposition_table
 RULES: dict[str, Rule] = {}
 
@@ -239,10 +240,6 @@ def root_of(tensor: FieldTensor) -> Residues:
     return field.sqrt(tensor.residues)
 
 
-def logarithm(tensor: FieldTensor) -> Residues:
-    return known_function("log", field.LOG2)(tensor)
-
-
 def known_function(name: str, number: int) -> Callable[[FieldTensor], Residues]:
     def residues(tensor: FieldTensor) -> Residues:
         tensor.numbers.functions.add(name)
@@ -250,17 +247,16 @@ def known_function(name: str, number: int) -> Callable[[FieldTensor], Residues]:
     return residues
 
 
+logarithm = known_function("log", field.LOG2)
+
+
 def natural(tensor: FieldTensor) -> Residues:
     return field.mul(logarithm(tensor), residues_of(math.log(2), tensor.numbers))
 
 
-def one_of(tensor: FieldTensor) -> Residues:
-    return [torch.ones_like(r) for r in tensor.residues]
-
-
 unary("neg", torch.neg, lambda t: field.neg(t.residues))
 unary("reciprocal", torch.reciprocal, lambda t: field.inverse(t.residues))
-unary("sqrt", torch.sqrt, lambda t: root_of(t))
+unary("sqrt", torch.sqrt, root_of)
 unary("rsqrt", torch.rsqrt, lambda t: field.inverse(root_of(t)))
 unary("exp", torch.exp, exponential)
 unary("exp2", torch.exp2, lambda t: without_infinite(t, field.exp2(t.numbers.seed, t.residues)))
@@ -363,7 +359,13 @@ def average(func: Any, tensor: FieldTensor, dim: Any = None, keepdim: bool = Fal
 def note_equals(found: torch.Tensor, numbers: Numbers) -> None:
     """Of equal numbers, a kernel may choose another one, which has another element."""
     if bool(found.any()):
-        numbers.functions.add("choices among equal numbers")
+        numbers.functions.add(EQUALS)
+
+
+def note_repeated(real: torch.Tensor, numbers: Numbers) -> None:
+    """The same where it is not known which numbers are compared."""
+    if torch.unique(real).numel() < real.numel():
+        numbers.functions.add(EQUALS)
 
 
 def extreme(func: Any, tensor: FieldTensor, dim: Any, keepdim: bool, largest: bool) -> tuple[FieldTensor, torch.Tensor]:
@@ -397,7 +399,7 @@ def ranked(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> Any:
     values, indices = func(tensor.real, *args, **kwargs)
     names = [a.name for a in func._schema.arguments][1:]
     place = {**dict(zip(names, args)), **kwargs}.get("dim", -1)
-    note_equals(torch.tensor(torch.unique(tensor.real).numel() < tensor.numel()), tensor.numbers)
+    note_repeated(tensor.real, tensor.numbers)
     return tensor.with_parts(lambda part: part.gather(place, indices)), indices
 
 
@@ -417,14 +419,11 @@ def log_softmax(func: Any, tensor: FieldTensor, dim: int, half_to_float: bool = 
     return result
 
 
+@rule("mm", "bmm", "dot", "mv")
 def product(func: Any, a: Any, b: Any, *rest: Any) -> FieldTensor:
     numbers = numbers_of(a, b)
     residues = field.bilinear(lambda x, y: func(x, y, *rest), residues_of(a, numbers), residues_of(b, numbers))
     return FieldTensor(func(real_of(a), real_of(b), *rest), residues, numbers)
-
-
-for _name in ("mm", "bmm", "dot", "mv"):
-    RULES[_name] = product
 
 
 @rule("addmm", "baddbmm", "addmv")
@@ -445,7 +444,7 @@ def convolved(func: Any, x: Any, w: Any, bias: Any, *rest: Any) -> FieldTensor:
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
 def max_pooled(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> Any:
     values, indices = func(tensor.real, *args, **kwargs)
-    note_equals(torch.tensor(torch.unique(tensor.real).numel() < tensor.numel()), tensor.numbers)
+    note_repeated(tensor.real, tensor.numbers)
     spatial = values.dim() - tensor.dim() + (2 if "2d" in func._schema.name else 3)
     flat = tensor.with_parts(lambda part: part.flatten(-spatial).gather(-1, indices.flatten(-spatial)).view(values.shape))
     return flat, indices
@@ -498,33 +497,20 @@ def spread(func: Any, tensor: FieldTensor, dims: Any = None, unbiased: Any = Non
     return (result, means) if name.endswith("mean") else result
 
 
-@rule("scatter_add", "index_add", "scatter", "index_put", "index_put_", "index_add_", "scatter_add_", "scatter_")
+@rule("scatter_add", "index_add", "scatter", "index_put")
 def scattered(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> FieldTensor:
     numbers, name = numbers_of(tensor, *args), func._schema.name.split("::")[1]
     if kwargs.get("reduce") or kwargs.get("alpha", 1) != 1:
         raise NotCovered("PyTorch's operator %s with these options" % name)
-    place = 2 if name.startswith(("scatter", "index_add")) else 1
-    if name.startswith(("index_put",)):
-        place = 1
-    args = list(args)
-    given = residues_of(args[place], numbers)
-    plain_args, own = real_of(args), residues_of(tensor, numbers)
-    base = getattr(aten, name.rstrip("_"))
+    place = 1 if name == "index_put" else 2  # of the numbers that are written
+    plain_args = list(real_of(args))
 
     def one(m: int, target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        moved = list(plain_args)
-        moved[place] = source if isinstance(args[place], torch.Tensor) else int(source)
-        return base(target, *moved) % m
-    residues = field.each(one, [r.clone() for r in own], given)
-    real = base(real_of(tensor).double().clone(), *plain_args)
-    if not name.endswith("_"):
-        return FieldTensor(real, residues, numbers)
-    if not isinstance(tensor, FieldTensor):
-        raise NotCovered("a tensor without elements that gets some")
-    tensor.real.copy_(real)
-    for part, new in zip(tensor.residues, residues):
-        part.copy_(new)
-    return tensor
+        given = list(plain_args)
+        given[place] = source if isinstance(args[place], torch.Tensor) else int(source)
+        return func(target, *given) % m
+    residues = field.each(one, residues_of(tensor, numbers), residues_of(args[place], numbers))
+    return FieldTensor(func(real_of(tensor).double(), *plain_args), residues, numbers)
 
 
 @rule("convolution_backward")
