@@ -1,9 +1,8 @@
 // Lazy set-up of memory that lives across calls: a candidate may copy a table to a __constant__
 // variable, or clear a counter that it allocates, in its first call only. Each later plan that uses
 // the memory begins with these copies and fills (Plan::prepared), so it is complete by itself.
-// Kernels may change memory that is not constant. What runs the plan checks that they leave it as it
-// was (assay/kept_memory.h).
-// SPDX-License-Identifier: Apache-2.0
+// Kernels may change memory that is not constant. What runs the plan checks that they leave it as
+// it was (assay/kept_memory.h). SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
 #include <utility>
