@@ -62,7 +62,7 @@ const char* ReasonOf(uint32_t flags) {
   if ((flags & engine::kFieldUnknown) != 0) {
     return "infinite numbers, or a quotient by zero in a field";
   }
-  if ((flags & engine::kFieldConstant) != 0) {
+  if ((flags & (engine::kFieldConstant | engine::kFieldWithin)) != 0) {
     return "a constant that is no number of the reference, rounded to its type";
   }
   if ((flags & engine::kFieldOpaque) != 0) {
@@ -207,8 +207,8 @@ class Prover {
     }
     std::array<ElementPair, oracle::kFields> fields;
     for (size_t f = 0; f < fields.size(); ++f) {
-      fields[f] = {&runs[f].outputs[i].elements, &(*wanted)[f]};
-      if (fields[f].kernel->size() != fields[f].reference->size() ||
+      fields[f] = {&runs[f].outputs[i].elements, &(*wanted)[f], &(*wanted)[oracle::kFields + f]};
+      if (fields[f].kernel->size() != fields[f].p->size() ||
           fields[f].kernel->size() != real.outputs[i].shadow.size()) {
         return NotProved(fmt::format("{} has another number of elements", output.name));
       }
@@ -313,13 +313,15 @@ OutputProof CompareElements(const engine::OutputTensor& real,
   bool roots_agree = false;  // in some field, though others differ
   for (size_t i = 0; i < real.shadow_state.size(); ++i) {
     uint32_t flags = 0;
-    size_t same = 0;
+    size_t same = 0, same_exponents = 0;
     for (const ElementPair& field : fields) {
       const engine::FieldElement element = engine::UnpackElement((*field.kernel)[i]);
       flags |= element.flags;
-      same += element.p == (*field.reference)[i];
+      same += element.p == (*field.p)[i];
+      same_exponents += element.q == (*field.q)[i];
     }
-    if (same == fields.size() && (flags & engine::kFieldUnknown) == 0) {
+    const bool equal = same == fields.size() || same_exponents == fields.size();
+    if (equal && (flags & (engine::kFieldUnknown | engine::kFieldWithin)) == 0) {
       ++proof.proved;  // whatever was decided or rounded to integers is the same for inputs nearby
     } else if (real.shadow_state[i] != 0) {
       ++proof.unfollowed;

@@ -26,7 +26,7 @@ const char* Name(ProofOutcome outcome);  // "proved", "not proved", "differs"
 struct OutputProof {
   std::string name;
   int64_t count = 0;
-  int64_t proved = 0;           // equal in every field
+  int64_t proved = 0;           // equal modulo every p, or modulo every q
   int64_t differing = 0;        // differs, and nothing explains it
   int64_t unfollowed = 0;       // rounding to integers, bits of floats, decisions within rounding
   int64_t unexplained = 0;      // differs, but a law or a number of the reference may be missing
@@ -55,7 +55,8 @@ struct Proof {
 /// The elements of one output of a run in field `index`, and those of the reference.
 struct ElementPair {
   const std::vector<uint64_t>* kernel = nullptr;     // engine::PackElement
-  const std::vector<uint32_t>* reference = nullptr;  // residues modulo p
+  const std::vector<uint32_t>* p = nullptr;          // of the reference
+  const std::vector<uint32_t>* q = nullptr;
 };
 
 /// Compares an output. `real`: of a run with real numbers, for its flags and causes.

@@ -36,14 +36,16 @@ class Elements {
   }
   OutputProof Compare(const std::vector<std::string>& functions = {}) const {
     std::array<ElementPair, oracle::kFields> fields;
-    for (size_t i = 0; i < fields.size(); ++i) fields[i] = {&kernel_[i], &reference_};
+    for (size_t i = 0; i < fields.size(); ++i) {
+      fields[i] = {&kernel_[i], &reference_, &exponents_};
+    }
     return CompareElements(real_, fields, functions);
   }
 
  private:
   engine::OutputTensor real_;
   std::array<std::vector<uint64_t>, oracle::kFields> kernel_;
-  std::vector<uint32_t> reference_ = {1, 2, 3};
+  std::vector<uint32_t> reference_ = {1, 2, 3}, exponents_ = {4, 4, 4};
 };
 
 TEST(Proof, NeedsEqualityInEveryField) {
@@ -54,6 +56,14 @@ TEST(Proof, NeedsEqualityInEveryField) {
     EXPECT_EQ(proof.differing, 1) << field;
     EXPECT_EQ(proof.first_element, 1) << field;
   }
+}
+
+TEST(Proof, LogarithmsNeedEqualityModuloQ) {
+  EXPECT_EQ(Elements().SetAll(0, {5, 4, engine::kFieldOpaque}).Compare().proved, 3);
+  const engine::FieldElement one = {5, 4, engine::kFieldOpaque},
+                             other = {1, 7, engine::kFieldOpaque};
+  Elements mixed = Elements().SetAll(0, one).Set(1, 0, other);
+  EXPECT_EQ(mixed.Compare().proved, 2);
 }
 
 TEST(Proof, DifferencesThatALawExplainsAreNotProved) {

@@ -22,10 +22,14 @@ enum FieldFlag : uint32_t {
   kFieldOpaque = 4,    // of a function that is known only by its argument: laws may be missing
   kFieldRoot = 8,      // computed from a square root, whose square may have the wrong sign
   kFieldDeep = 16,     // the residue modulo q is that of an exponential: laws are missing
+  // Within a function of the CUDA library (emu/shadow/library_functions.h):
+  kFieldStep = 32,       // p: its polynomial and step; q: that of the polynomial's argument
+  kFieldLogarithm = 64,  // the real number is log2 of this element
 };
+inline constexpr uint32_t kFieldWithin = kFieldStep | kFieldLogarithm;
 
 /// An element as 64 bits: p in the lowest 29, the first three flags above it, q in the upper word,
-/// the other flags from bit 60 on. Zero is zero.
+/// the other four from bit 60 on. Zero is zero.
 struct FieldElement {
   uint32_t p = 0, q = 0, flags = 0;
   bool operator==(const FieldElement&) const = default;

@@ -57,7 +57,7 @@ Result<FieldResults> ReadElements(const Json& reply) {
       return InvalidReply(kWho, "an output has no number of elements");
     }
     const size_t count = json.get<size_t>(), size = count * sizeof(uint32_t);
-    if ((bytes.size() - at) / kFields < size) return InvalidReply(kWho, "the file is too short");
+    if ((bytes.size() - at) / kModuli < size) return InvalidReply(kWho, "the file is too short");
     output.emplace();
     for (std::vector<uint32_t>& residues : *output) {
       residues.resize(count);

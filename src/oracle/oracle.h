@@ -66,13 +66,14 @@ inline constexpr size_t kFields = 4, kModuli = 2 * kFields;
 struct FieldResults {
   /// Why there are none: an operator without a rule. Empty otherwise.
   std::string not_covered;
-  /// Of each output, by field, the elements' residues modulo p. No value: it has no elements.
-  std::vector<std::optional<std::array<std::vector<uint32_t>, kFields>>> outputs;
+  /// Of each output, the elements' residues modulo each p, then modulo each q. No value: it has no
+  /// elements.
+  std::vector<std::optional<std::array<std::vector<uint32_t>, kModuli>>> outputs;
   /// Functions that are known only by their arguments ("log"): laws may be missing.
   std::vector<std::string> functions;
   struct Number {
     double value = 0;
-    std::array<uint32_t, kModuli> residues = {};  // first those modulo p, then modulo q
+    std::array<uint32_t, kModuli> residues = {};  // as of outputs
   };
   /// The numbers that the reference computes with.
   std::vector<Number> numbers;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/shadow/field.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "emu/shadow/discrete_log.h"
 
 namespace cupel::emu {
 namespace {
@@ -13,6 +16,9 @@ using engine::FieldElement;
 constexpr int kShortDigits = 12;
 constexpr double kWhole = 0x1p31;   // so are whole numbers below this
 constexpr uint64_t kInputs = 1024;  // what Hash is asked for: inputs from here on, functions below
+
+// ln(2) as expm1f of the CUDA library has it.
+constexpr double kLn2High = 0x1.62e4p-1, kLn2Low = 0x1.7f7d1cp-20;
 
 bool IsShort(double value) {
   int exponent = 0;
@@ -48,34 +54,48 @@ uint32_t Field::Modulus::PowerOfTwo(int exponent) const {
 Field::Field(const engine::FieldOptions& options)
     : p_(engine::kFieldPrimes.at(static_cast<size_t>(options.index))),
       q_((p_.m - 1) / 2),
-      seed_(options.seed) {
+      seed_(options.seed),
+      index_(options.index) {
   for (const engine::FieldNumber& number : options.numbers) {
     const FieldElement element{number.p % p_.m, number.q % q_.m, 0};
     for (const double value : {number.value, double{static_cast<float>(number.value)}}) {
-      if (std::isfinite(value))
-        numbers_.emplace(std::bit_cast<uint64_t>(std::fabs(value)), element);
+      if (std::isfinite(value) && value != 0) Note(value, element);
     }
-    if (number.value == std::numbers::log2e) {
-      log2e_ = Carried(element);
-    }
+    if (number.value == std::numbers::log2e) log2e_ = Carried(element);
+    if (number.value == std::numbers::ln2) ln2_ = Carried(element);
   }
+  // A number in two parts: the high one stands for what the number has beyond the low one.
+  const double high = Sub(ln2_, Leaf(kLn2Low));
+  Note(kLn2High, Raw(high));
+}
+
+FieldElement Field::Scaled(const FieldElement& x, int exponent) const {
+  return {p_.Mul(x.p, p_.PowerOfTwo(exponent)), q_.Mul(x.q, q_.PowerOfTwo(exponent)), x.flags};
+}
+
+void Field::Note(double value, const FieldElement& element) {
+  int exponent = 0;
+  const double digits = std::fabs(std::frexp(value, &exponent));
+  numbers_.emplace(std::bit_cast<uint64_t>(digits), Scaled(element, -exponent));
 }
 
 double Field::Leaf(double value) const {
   if (value == 0) return 0;
   if (!std::isfinite(value)) return Unknown();
-  if (const auto known = numbers_.find(std::bit_cast<uint64_t>(std::fabs(value)));
-      known != numbers_.end() && !IsShort(value)) {
-    return value < 0 ? Neg(Carried(known->second)) : Carried(known->second);
-  }
   int exponent = 0;
-  const auto digits = static_cast<int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
-  exponent -= 53;
+  const double digits = std::frexp(value, &exponent);
+  if (const auto known = numbers_.find(std::bit_cast<uint64_t>(std::fabs(digits)));
+      known != numbers_.end() && !IsShort(value)) {
+    const double size = Carried(Scaled(known->second, exponent));
+    return value < 0 ? Neg(size) : size;
+  }
+  constexpr int kDigits = 53;
+  const auto whole_digits = static_cast<int64_t>(std::ldexp(digits, kDigits));
   const bool whole = std::fabs(value) < kWhole && value == std::nearbyint(value);
   const uint32_t flags =
       whole || IsShort(value) ? 0 : static_cast<uint32_t>(engine::kFieldConstant);
-  return Carried({p_.Mul(p_.OfInteger(digits), p_.PowerOfTwo(exponent)),
-                  q_.Mul(q_.OfInteger(digits), q_.PowerOfTwo(exponent)), flags});
+  return Carried(
+      Scaled({p_.OfInteger(whole_digits), q_.OfInteger(whole_digits), flags}, exponent - kDigits));
 }
 
 uint64_t Field::Hash(uint64_t what, uint64_t at) const {
@@ -90,6 +110,12 @@ double Field::Input(uint64_t input, uint64_t element) const {
                   q_.Reduce(Hash(kInputs + 2 * input + 1, element)), 0});
 }
 
+FieldElement Field::At(double carried) {
+  const FieldElement e = Raw(carried);
+  if ((e.flags & engine::kFieldWithin) == 0) return e;
+  return {0, 0, (e.flags & ~engine::kFieldWithin) | engine::kFieldConstant};
+}
+
 double Field::Neg(double a) const {
   const FieldElement x = At(a);
   return Carried({p_.Neg(x.p), q_.Neg(x.q), x.flags});
@@ -101,6 +127,9 @@ double Field::Add(double a, double b) const {
 }
 
 double Field::Mul(double a, double b) const {
+  if (((Raw(a).flags | Raw(b).flags) & engine::kFieldStep) != 0) {
+    if (const auto step = LibraryProduct(a, b)) return *step;
+  }
   const FieldElement x = At(a), y = At(b);
   uint32_t flags = Both(x, y);
   // The product of two roots may lack a sign.
@@ -122,6 +151,10 @@ double Field::Sqrt(double a) const {
 }
 
 double Field::Exp2(double a) const {
+  if (FieldElement e = Raw(a); (e.flags & engine::kFieldLogarithm) != 0) {
+    e.flags &= ~uint32_t{engine::kFieldLogarithm};
+    return Carried(e);
+  }
   const FieldElement x = At(a);
   uint32_t flags = x.flags | engine::kFieldDeep;
   if ((x.flags & engine::kFieldDeep) != 0) flags |= engine::kFieldOpaque;
@@ -129,12 +162,22 @@ double Field::Exp2(double a) const {
   return Carried({p_.Power(2, x.q), q_.Reduce(Hash(0, x.q)), flags});
 }
 
-double Field::Fma(double a, double b, double c, double value, double factor) const {
+double Field::Fma(double a, double b, double c, const double (&values)[3]) const {
   constexpr double kLog2e = std::numbers::log2e;
   constexpr auto kLow =
       static_cast<float>(kLog2e - static_cast<double>(static_cast<float>(kLog2e)));
-  if (factor == static_cast<double>(kLow) && std::fabs(value) < kWhole) {
-    const double whole = std::nearbyint(value * kLog2e);
+  const uint32_t factors = Raw(a).flags | Raw(b).flags;
+  std::optional<double> step;
+  if ((factors & engine::kFieldStep) != 0) {
+    step = LibraryStep(a, b, c, values);
+  } else if ((Raw(c).flags & engine::kFieldStep) != 0) {
+    step = LibrarySum(a, b, c);
+  } else if ((factors & engine::kFieldConstant) != 0) {
+    step = LibraryStart(a, b, c, values);
+  }
+  if (step) return *step;
+  if (values[1] == static_cast<double>(kLow) && std::fabs(values[0]) < kWhole) {
+    const double whole = std::nearbyint(values[0] * kLog2e);
     const FieldElement rest = At(Sub(Mul(a, log2e_), c));
     for (const double k : {whole - 1, whole, whole + 1}) {
       const FieldElement wanted = At(Leaf(k));
@@ -155,11 +198,26 @@ double Field::Tanh(double a) const {
   return Sub(one, Div(Leaf(2), Add(Exp2(Mul(Mul(a, log2e_), Leaf(2))), one)));
 }
 
-double Field::Known(Function function, double a) const {
+double Field::Hashed(uint64_t function, double a) const {
   const FieldElement x = At(a);
-  const auto what = 2 * static_cast<uint64_t>(function);
-  return Carried(
-      {p_.Reduce(Hash(what, x.p)), q_.Reduce(Hash(what + 1, x.p)), x.flags | engine::kFieldOpaque});
+  const uint32_t size = std::min(x.p, p_.Neg(x.p));
+  return Carried({p_.Reduce(Hash(2 * function, size)), q_.Reduce(Hash(2 * function + 1, size)),
+                  x.flags | engine::kFieldOpaque});
+}
+
+double Field::Odd(uint64_t function, double a) const {
+  const FieldElement x = At(a);
+  const double result = Hashed(function, a);
+  if (x.p == 0) return Carried({0, 0, x.flags});
+  return x.p < p_.Neg(x.p) ? result : Neg(result);
+}
+
+double Field::Log2(double a) const {
+  FieldElement result = Raw(Hashed(1, a));
+  const FieldElement x = At(a);
+  if (x.p == 0) return Unknown();
+  result.q = DiscreteLog::ForField(index_).Of(x.p);
+  return Carried(result);
 }
 
 }  // namespace cupel::emu

@@ -6,12 +6,15 @@
 // - ex2: 2^(x + y) = 2^x 2^y, and 2^k for whole k. Its result as an exponent is known only by its
 //   argument. tanh x = 1 - 2 / (e^(2x) + 1).
 // - sqrt: x^((p + 1) / 4), which is multiplicative. It is a root of x or of -x.
-// - lg2, sin, cos: known only by their argument.
+// - lg2: modulo q, the discrete logarithm of x or -x: log2(xy) = log2 x + log2 y. Modulo p, it is
+//   known only by its argument.
+// - sin, cos, erf: known only by their argument. sin and erf are odd, cos is even.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 #include "engine/field.h"
@@ -35,15 +38,18 @@ class Field {
   double Sqrt(double a) const;
   double Rsqrt(double a) const { return Div(Leaf(1), Sqrt(a)); }
   double Exp2(double a) const;
+  double Log2(double a) const;
+  double Ln(double a) const { return Mul(Log2(a), ln2_); }
   double Tanh(double a) const;
-  enum class Function : uint64_t { kLog2 = 1, kSin = 2, kCos = 3 };
-  /// A function that is known only by its argument.
-  double Known(Function function, double a) const;
+  double Sin(double a) const { return Odd(2, a); }
+  double Cos(double a) const { return Hashed(3, a); }
+  double Erf(double a) const { return Odd(4, a); }
 
-  /// a * b + c. `value`, `factor`: those of a and b. The exponential of the CUDA library multiplies
-  /// by log2(e) in two parts: x * high - k, then + x * low. The first part stands for log2(e)
-  /// already, so the second one adds nothing there.
-  double Fma(double a, double b, double c, double value, double factor) const;
+  /// a * b + c, whose values in the registers are `values`. The exponential of the CUDA library
+  /// multiplies by log2(e) in two parts: x * high - k, then + x * low. The first part stands for
+  /// log2(e) already, so the second one adds nothing there. Its polynomials are recognised
+  /// (library_functions.h).
+  double Fma(double a, double b, double c, const double (&values)[3]) const;
   /// One of two equal numbers: the reference may choose the other one.
   static double AnyOf(double a, double b);
 
@@ -72,15 +78,37 @@ class Field {
   static double Carried(const engine::FieldElement& e) {
     return std::bit_cast<double>(engine::PackElement(e));
   }
-  static engine::FieldElement At(double carried) {
+  static engine::FieldElement Raw(double carried) {
     return engine::UnpackElement(std::bit_cast<uint64_t>(carried));
   }
+  /// An operand of anything but the next step of a function of the library.
+  static engine::FieldElement At(double carried);
   uint64_t Hash(uint64_t what, uint64_t at) const;
+  /// Functions that are known only by their argument, or by its opposite.
+  double Hashed(uint64_t function, double a) const;
+  double Odd(uint64_t function, double a) const;
+
+  bool IsLeaf(double a, double value) const { return Raw(a) == Raw(Leaf(value)); }
+  /// The first and the next step of a function of the library, if this is one: a * b + c, where the
+  /// function's last step is a or b, or c; a * b; and the end of polynomial `number`, in which x
+  /// takes part. `argument`: modulo q, that of the polynomial.
+  std::optional<double> LibraryStart(double a, double b, double c, const double (&values)[3]) const;
+  std::optional<double> LibraryStep(double a, double b, double c, const double (&values)[3]) const;
+  std::optional<double> LibrarySum(double a, double b, double c) const;
+  std::optional<double> LibraryProduct(double a, double b) const;
+  std::optional<double> LibraryEnd(uint32_t number, uint32_t argument, double x) const;
 
   Modulus p_, q_;
   uint64_t seed_;
-  std::unordered_map<uint64_t, engine::FieldElement> numbers_;  // by the bits of their double
-  double log2e_ = 0;
+  /// x 2^exponent
+  engine::FieldElement Scaled(const engine::FieldElement& x, int exponent) const;
+  /// `value` stands for `element`, and so do its products with powers of 2.
+  void Note(double value, const engine::FieldElement& element);
+
+  /// By the bits of a double in [1/2, 1).
+  std::unordered_map<uint64_t, engine::FieldElement> numbers_;
+  int index_;
+  double log2e_ = 0, ln2_ = 0;
 };
 
 }  // namespace cupel::emu

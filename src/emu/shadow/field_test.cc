@@ -68,8 +68,26 @@ TEST_P(FieldTest, KnowsLawsOfFunctions) {
   // tanh x = (e^x - e^-x) / (e^x + e^-x)
   const double e = f.Exp2(f.Mul(a_, f.Leaf(std::numbers::log2e))), inverse = f.Div(f.Leaf(1), e);
   EXPECT_EQ(p(f.Tanh(a_)), p(f.Div(f.Sub(e, inverse), f.Add(e, inverse))));
-  EXPECT_EQ(f.Known(Field::Function::kSin, a_), f.Known(Field::Function::kSin, a_));
-  EXPECT_NE(p(f.Known(Field::Function::kSin, a_)), p(f.Known(Field::Function::kCos, a_)));
+  EXPECT_EQ(f.Sin(f.Neg(a_)), f.Neg(f.Sin(a_)));
+  EXPECT_NE(p(f.Sin(a_)), p(f.Cos(a_)));
+}
+
+TEST_P(FieldTest, LogarithmsAreThoseOfPowers) {
+  const Field& f = field_;
+  const auto q = [](double x) { return ElementOf(x).q; };
+  EXPECT_EQ(q(f.Log2(f.Mul(a_, b_))), q(f.Add(f.Log2(a_), f.Log2(b_))));
+  EXPECT_EQ(q(f.Log2(f.Div(a_, b_))), q(f.Sub(f.Log2(a_), f.Log2(b_))));
+  EXPECT_EQ(q(f.Log2(f.Exp2(a_))), ElementOf(a_).q);
+  EXPECT_EQ(q(f.Log2(f.Leaf(32))), q(f.Leaf(5)));
+  EXPECT_NE(q(f.Log2(f.Add(a_, b_))), q(f.Add(f.Log2(a_), f.Log2(b_))));
+  EXPECT_TRUE(ElementOf(f.Log2(f.Sub(a_, a_))).flags & engine::kFieldUnknown);
+}
+
+TEST_P(FieldTest, SymmetricFunctionsKnowIt) {
+  const Field& f = field_;
+  EXPECT_EQ(f.Erf(f.Neg(a_)), f.Neg(f.Erf(a_)));
+  EXPECT_EQ(f.Cos(f.Neg(a_)), f.Cos(a_));
+  EXPECT_NE(ElementOf(f.Erf(f.Add(a_, b_))).p, ElementOf(f.Erf(a_)).p);
 }
 
 TEST_P(FieldTest, ConstantsStandForNumbersOfTheReference) {
@@ -78,6 +96,7 @@ TEST_P(FieldTest, ConstantsStandForNumbersOfTheReference) {
   for (const double tenth : {0.1, double{0.1F}}) {
     EXPECT_EQ(f.Leaf(tenth), inverse);
     EXPECT_EQ(f.Leaf(-tenth), f.Neg(inverse));
+    EXPECT_EQ(f.Leaf(tenth * 0x1p7), f.Mul(inverse, f.Leaf(128)));
   }
   const double truncated = std::nextafter(0.1F, 0.F);
   EXPECT_NE(ElementOf(f.Leaf(truncated)).p, ElementOf(inverse).p);
@@ -174,6 +193,44 @@ TEST(FieldShadows, SignsAndChoicesFollowTheValues) {
   ExpectSame(Body("neg.f32 %f3, %f1; min.f32 %f2, %f3, %f1;"), Body("neg.f32 %f2, %f1;"));
   ExpectSame(Body("neg.f32 %f3, %f1; cvt.sat.f32.f32 %f3, %f3; add.f32 %f2, %f3, %f1;"),
              Body("mov.f32 %f2, %f1;"));
+}
+
+/// erff of the CUDA library for small numbers. The coefficients' last digits decide.
+std::string SmallErf(const std::string& last = "0f3E0375D3") {
+  std::string body = "mul.f32 %f3, %f1, %f1; mov.f32 %f4, 0f38B1E96A; ";
+  for (const std::string c :
+       {"0fBA574D20", "0f3BAAD5EA", "0fBCDC1BE7", "0f3DE718AF", "0fBEC093AC"}) {
+    body += "mov.f32 %f5, " + c + "; fma.rn.f32 %f4, %f4, %f3, %f5; ";
+  }
+  return body + "fma.rn.f32 %f4, %f3, %f4, " + last + "; ";
+}
+
+TEST(FieldShadows, RecognisesFunctionsOfTheLibrary) {
+  const std::string end = "fma.rn.f32 %f2, %f4, %f1, %f1; ";
+  const auto erf = Elements(Body(SmallErf() + end));
+  Field field{Options(0)};
+  for (int i = 0; i < kThreads; ++i) {
+    const double x = field.Input(0, static_cast<uint64_t>(i));
+    EXPECT_EQ(erf.at(static_cast<size_t>(i)), ElementOf(field.Erf(x)));
+  }
+  // Another coefficient, another argument, a step less: none of them is erf.
+  for (const std::string& other :
+       {SmallErf("0f3E0375D4") + end, SmallErf() + "fma.rn.f32 %f2, %f4, %f3, %f3; ",
+        SmallErf() + "fma.rn.f32 %f2, %f4, %f1, %f3; ", SmallErf() + "add.f32 %f2, %f4, %f1; ",
+        SmallErf() + "mov.f32 %f2, %f4; "}) {
+    for (const FieldElement& element : Elements(Body(other))) {
+      EXPECT_TRUE(element.flags & (engine::kFieldConstant | engine::kFieldWithin)) << other;
+    }
+  }
+}
+
+TEST(FieldShadows, ChoicesBetweenEqualNumbersTakeTheComputedOne) {
+  const std::string one = "mul.f32 %f3, %f1, 0f2B800000; add.f32 %f4, %f3, 0f3F800000; ";
+  ExpectSame(Body(one + "setp.eq.f32 %p1, %f1, %f1; selp.f32 %f2, 0f3F800000, %f4, %p1;"),
+             Body(one + "mov.f32 %f2, %f4;"));
+  ExpectDifferent(Body("add.f32 %f4, %f1, %f1; setp.eq.f32 %p1, %f1, %f1; "
+                       "selp.f32 %f2, 0f3F800000, %f4, %p1;"),
+                  Body("add.f32 %f2, %f1, %f1;"));
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kMul:
       return field.Mul(a, b);
     case Exact::kFma:
-      return field.Fma(a, b, x.exact[2][i], value, x.value[1][i]);
+      return field.Fma(a, b, x.exact[2][i], {value, x.value[1][i], x.value[2][i]});
     case Exact::kDiv:
       return field.Div(a, b);
     case Exact::kRcp:
@@ -145,11 +145,11 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kEx2:
       return value == -std::numeric_limits<double>::infinity() ? field.Leaf(0) : field.Exp2(a);
     case Exact::kLg2:
-      return field.Known(Field::Function::kLog2, a);
+      return field.Log2(a);
     case Exact::kSin:
-      return field.Known(Field::Function::kSin, a);
+      return field.Sin(a);
     case Exact::kCos:
-      return field.Known(Field::Function::kCos, a);
+      return field.Cos(a);
     case Exact::kTanh:
       return field.Tanh(a);
     case Exact::kMin:

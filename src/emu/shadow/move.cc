@@ -187,6 +187,8 @@ void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+/// In a field, if a constant is chosen and the other number has the same bits, the other one
+/// counts: tanhf of the CUDA library is 1 where it would be rounded to 1.
 void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
   const uint32_t tainted = ws.taints[op->src[2] / 4] & warp.active;
@@ -199,7 +201,12 @@ void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     Cell cells[4];
-    ReadCells(ws, warp, op->src[((first >> i) & 1u) != 0 ? 0 : 1], wide, i, cells);
+    const int chosen = ((first >> i) & 1u) != 0 ? 0 : 1;
+    ReadCells(ws, warp, op->src[chosen], wide, i, cells);
+    if (ws.field != nullptr && cells[0].state == 0 &&
+        SlotBits(warp, op->src[0], wide, i) == SlotBits(warp, op->src[1], wide, i)) {
+      ReadCells(ws, warp, op->src[1 - chosen], wide, i, cells);
+    }
     const bool flag = ((tainted >> i) & 1u) != 0;
     bool any = false;
     for (int g = 0; g < granules; ++g) {

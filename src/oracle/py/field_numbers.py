@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fractions
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -16,6 +17,8 @@ LIMB = 15  # bits; sums of 2^23 products of limbs are exact in float64
 INPUTS, LOG2, SIN, COS, ERF = 1024, 1, 2, 3, 4  # what hashed() is asked for
 WORD = (1 << 64) - 1
 SHORT, ROUNDING = 10 ** 7, 2.0 ** -50  # denominators of short fractions; some roundings of float64
+ROOT = 23171  # above the root of 2^29
+BABY, FIRST_PRIMES = 1 << 14, 50  # steps of logarithms; primes below this have no smaller ones to begin with
 MOST_COMBINED = 16  # numbers of a reference whose products and quotients host code may compute
 
 Residues = list[torch.Tensor]  # one for each of MODULI
@@ -86,9 +89,81 @@ def hashed(seed: int, what: int, at: torch.Tensor) -> torch.Tensor:
     return shift_right(z ^ shift_right(z, 31), 1)
 
 
-def known(seed: int, function: int, a: Residues) -> Residues:
-    """A function that is known only by its argument."""
-    return [hashed(seed, 2 * function + i // FIELDS, a[i % FIELDS]) % m for i, m in enumerate(MODULI)]
+def hashed_size(seed: int, function: int, a: Residues) -> Residues:
+    """A function that is known only by its argument, and is the same for the opposite of that."""
+    sizes = [torch.minimum(part, m - part) for m, part in zip(PRIMES, a)]
+    return [hashed(seed, 2 * function + i // FIELDS, sizes[i % FIELDS]) % m for i, m in enumerate(MODULI)]
+
+
+def odd(seed: int, function: int, a: Residues) -> Residues:
+    """The same, but its value is the opposite for the opposite of the argument."""
+    values = hashed_size(seed, function, a)
+    signs = [(part != 0).long() * (1 - 2 * (part > m - part).long()) for m, part in zip(PRIMES, a)]
+    return [value * signs[i % FIELDS] % m for i, (m, value) in enumerate(zip(MODULI, values))]
+
+
+def log2(seed: int, a: Residues) -> Residues:
+    """Modulo q, the discrete logarithm, which has the laws of logarithms. Modulo p, known only by its argument."""
+    return hashed_size(seed, LOG2, a)[:FIELDS] + [discrete_log(p, part) for p, part in zip(PRIMES, a)]
+
+
+def small_quotient(p: int, a: int) -> tuple[int, int]:
+    """Numbers below the root of p whose quotient is a or -a modulo p: half of Euclid's algorithm."""
+    before, rest, factor_before, factor = p, a, 0, 1
+    while rest >= ROOT:
+        quotient = before // rest
+        before, rest = rest, before - quotient * rest
+        factor_before, factor = factor, factor_before - quotient * factor
+    return rest, abs(factor)
+
+
+@functools.cache
+def small_logarithms(p: int) -> torch.Tensor:
+    """Of numbers up to the root of p; that of zero has no meaning. A number and its opposite have the same."""
+    largest = [0, 1] + [0] * (ROOT - 1)  # prime divisor
+    for n in range(2, ROOT + 1):
+        if largest[n] == 0:
+            largest[n::n] = [n] * len(range(n, ROOT + 1, n))  # overwrites smaller ones
+    baby, power = {}, 1
+    for step in range(BABY):
+        baby.setdefault(min(power, p - power), step)
+        power = power * 2 % p
+    giant = pow(power, -1, p)
+    of_primes = {1: 0}
+
+    def logarithm(n: int) -> int:
+        total = 0
+        while n > 1:
+            total, n = total + of_primes[largest[n]], n // largest[n]
+        return total
+
+    for n in (n for n in range(2, ROOT + 1) if largest[n] == n):
+        power, found = n, 0
+        if n < FIRST_PRIMES:  # Shanks' baby steps and giant steps
+            while (step := baby.get(min(power, p - power))) is None:
+                power, found = power * giant % p, found + BABY
+            found += step
+        else:  # n times a power of 2 is a quotient of numbers whose prime divisors are known
+            above, below = n, 1
+            while max(largest[above], largest[below]) >= n:
+                power, found = power * 2 % p, found - 1
+                above, below = small_quotient(p, power)
+            found += logarithm(above) - logarithm(below)
+        of_primes[n] = found % (p // 2)
+    return torch.tensor([0, *(logarithm(n) % (p // 2) for n in range(1, ROOT + 1))])
+
+
+def discrete_log(p: int, a: torch.Tensor) -> torch.Tensor:
+    """k with 2^k = a or -a modulo p; 0 for 0. Half of Euclid's algorithm gives small numbers whose quotient is a."""
+    before, rest = torch.full_like(a, p), a.clone()
+    factor_before, factor = torch.zeros_like(a), torch.ones_like(a)
+    while bool((more := rest >= ROOT).any()):
+        quotient = torch.where(more, before // rest.clamp(min=1), 0)
+        before, rest = torch.where(more, rest, before), torch.where(more, before - quotient * rest, rest)
+        factor_before, factor = (torch.where(more, factor, factor_before),
+                                 torch.where(more, factor_before - quotient * factor, factor))
+    table = small_logarithms(p)
+    return (table[rest] - table[factor.abs()]) % (p // 2)
 
 
 def inputs(seed: int, index: int, positions: torch.Tensor) -> Residues:
@@ -179,6 +254,7 @@ class Numbers:
             if single(abs(value)) in (single(math.log(2)), single(math.log2(math.e))):
                 self.functions.add("a number that float32 does not tell from log2(e) or ln(2)")
             self.noted[abs(value)] = own
+            self.put(single(3 * single(abs(value))), [3 * v % m for v, m in zip(own, MODULI)])
             if value != 0 and math.isfinite(value):
                 turned = [pow(v, -1, m) if v else 0 for v, m in zip(own, MODULI)]
                 self.put(1 / abs(value), turned)
@@ -193,8 +269,13 @@ class Numbers:
         noted = [(v, r) for v, r in self.noted.items() if v not in (0, 1) and math.isfinite(v)][:MOST_COMBINED]
         for a, of_a in noted:
             for b, of_b in noted:
-                self.put(a * b, [x * y % m for x, y, m in zip(of_a, of_b, MODULI)])
-                self.put(a / b, [x * pow(y, -1, m) % m if y else 0 for x, y, m in zip(of_a, of_b, MODULI)])
+                product = [x * y % m for x, y, m in zip(of_a, of_b, MODULI)]
+                quotient = [x * pow(y, -1, m) % m if y else 0 for x, y, m in zip(of_a, of_b, MODULI)]
+                for value, residues in ((a * b, product), (a / b, quotient)):
+                    self.put(value, residues)
+                self.put(single(single(a) * single(b)), product)
+                if single(b):
+                    self.put(single(single(a) / single(b)), quotient)
 
 
 def single(value: float) -> float:

@@ -77,7 +77,7 @@ def results_of(draw: Draw, lift: Lift) -> list[Any]:
 
 
 def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
-    """Elements modulo each p, of 32 bits, output by output and field by field. `counts`: of each output's elements;
+    """Residues modulo each p, then modulo each q, of 32 bits, output by output. `counts`: of each output's elements;
     null for one without elements."""
     numbers = field.Numbers(seed)
     draw.reference()  # makes the trace
@@ -88,7 +88,7 @@ def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
     numbers.combine()
     found = [o if isinstance(o, FieldTensor) else None for o in outputs]
     data = b"".join(part.contiguous().to(torch.int32).reshape(-1).numpy().tobytes()
-                    for o in found if o is not None for part in o.residues[:field.FIELDS])
+                    for o in found if o is not None for part in o.residues)
     path, fd = allocate(folders, name, max(len(data), 1))
     try:
         write_at(fd, data, 0)

@@ -240,14 +240,15 @@ def root_of(tensor: FieldTensor) -> Residues:
     return field.sqrt(tensor.residues)
 
 
-def known_function(name: str, number: int) -> Callable[[FieldTensor], Residues]:
+def known_function(name: str, f: Callable[[int, Residues], Residues]) -> Callable[[FieldTensor], Residues]:
+    """Of which not all laws are known."""
     def residues(tensor: FieldTensor) -> Residues:
         tensor.numbers.functions.add(name)
-        return field.known(tensor.numbers.seed, number, tensor.residues)
+        return f(tensor.numbers.seed, tensor.residues)
     return residues
 
 
-logarithm = known_function("log", field.LOG2)
+logarithm = known_function("log", field.log2)
 
 
 def natural(tensor: FieldTensor) -> Residues:
@@ -262,9 +263,9 @@ unary("exp", torch.exp, exponential)
 unary("exp2", torch.exp2, lambda t: without_infinite(t, field.exp2(t.numbers.seed, t.residues)))
 unary("log2", torch.log2, logarithm)
 unary("log", torch.log, natural)
-unary("sin", torch.sin, known_function("sin", field.SIN))
-unary("cos", torch.cos, known_function("cos", field.COS))
-unary("erf", torch.erf, known_function("erf", field.ERF))
+unary("sin", torch.sin, known_function("sin", lambda seed, a: field.odd(seed, field.SIN, a)))
+unary("cos", torch.cos, known_function("cos", lambda seed, a: field.hashed_size(seed, field.COS, a)))
+unary("erf", torch.erf, known_function("erf", lambda seed, a: field.odd(seed, field.ERF, a)))
 unary("abs", torch.abs, lambda t: [torch.where(torch.signbit(t.real), n, r)
                                    for n, r in zip(field.neg(t.residues), t.residues)])
 
