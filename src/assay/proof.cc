@@ -79,6 +79,18 @@ void AddCauses(const std::vector<records::ShadowCause>& causes, const char* what
   }
 }
 
+/// Integers that are equal on these inputs are equal for all that take the same decisions, unless
+/// floats were rounded to them, or exact arithmetic may decide differently.
+OutputProof IntegerProof(const std::string& name, const engine::OutputTensor& real) {
+  OutputProof proof;
+  proof.name = name;
+  proof.count = static_cast<int64_t>(real.shadow_state.size());
+  proof.proved = std::count(real.shadow_state.begin(), real.shadow_state.end(), 0);
+  proof.unfollowed = proof.count - proof.proved;
+  if (proof.unfollowed > 0) AddCauses(real.shadow_causes, "not followed: ", proof.reasons);
+  return proof;
+}
+
 /// One proof.
 class Prover {
  public:
@@ -186,10 +198,7 @@ class Prover {
       const task::Output& output = wanted.outputs[i];
       if (output.is_none || output.truth.numel() == 0) continue;
       if (!IsFloating(output.dtype)) {
-        OutputProof& proof = proof_.outputs.emplace_back();
-        proof.name = output.name;
-        proof.count = proof.unfollowed = output.truth.numel();
-        proof.reasons = {"integers, which are equal on these inputs"};
+        proof_.outputs.push_back(IntegerProof(output.name, real->outputs[i]));
         continue;
       }
       TRY(CompareOutput(i, *real, runs, results, output));
@@ -240,6 +249,9 @@ class Prover {
     for (const auto& number : results.numbers) {
       options.numbers.push_back(
           {number.value, number.residues[field], number.residues[oracle::kFields + field]});
+    }
+    for (const auto& [index, residues] : results.arguments) {
+      options.arguments.push_back({index, residues[field], residues[oracle::kFields + field]});
     }
     return options;
   }

@@ -50,10 +50,17 @@ struct FieldNumber {
   uint32_t p = 0, q = 0;
 };
 
+/// An argument whose elements are not random: a result of the reference's forward function.
+struct FieldArgument {
+  int index = 0;
+  std::vector<uint32_t> p, q;  // in the order of its storage
+};
+
 struct FieldOptions {
   int index = 0;      // of kFieldPrimes
   uint64_t seed = 0;  // of inputs and of functions that are known only by their arguments
   std::vector<FieldNumber> numbers;
+  std::vector<FieldArgument> arguments;
 };
 
 }  // namespace cupel::engine

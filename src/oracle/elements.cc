@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr const char* kWho = "oracle.py";
 constexpr size_t kLongestName = 96;
 constexpr size_t kMostNumbers = 1 << 16;
+constexpr uint64_t kMostArguments = 4096;
 constexpr uint64_t kAboveModuli = 1u << 29;
 
 Result<FieldResults::Number> ReadNumber(const Json& json) {
@@ -35,6 +37,22 @@ Result<FieldResults::Number> ReadNumber(const Json& json) {
   return number;
 }
 
+/// Takes the residues of `count` elements from the bytes.
+Result<FieldResults::Residues> ReadResidues(const Json& count, std::span<const std::byte>& bytes) {
+  if (!count.is_number_unsigned() || count.get<uint64_t>() > bytes.size()) {
+    return InvalidReply(kWho, "there is no number of elements");
+  }
+  const size_t elements = count.get<size_t>(), size = elements * sizeof(uint32_t);
+  if (bytes.size() / kModuli < size) return InvalidReply(kWho, "the file is too short");
+  FieldResults::Residues all;
+  for (std::vector<uint32_t>& residues : all) {
+    residues.resize(elements);
+    std::memcpy(residues.data(), bytes.data(), size);
+    bytes = bytes.subspan(size);
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<FieldResults> ReadElements(const Json& reply) {
@@ -47,23 +65,22 @@ Result<FieldResults> ReadElements(const Json& reply) {
   TRY_ASSIGN(const os::MappedFile mapping, os::MappedFile::Open(file));
   std::error_code ignored;
   std::filesystem::remove(file, ignored);  // the mapping keeps the bytes
-  const auto bytes = mapping.bytes();
-  size_t at = 0;
+  auto bytes = mapping.bytes();
   TRY_ASSIGN(const Json* counts, JsonArray(reply, "counts", kWho));
   for (const Json& json : *counts) {
     auto& output = results.outputs.emplace_back();
     if (json.is_null()) continue;
-    if (!json.is_number_unsigned() || json.get<uint64_t>() > bytes.size()) {
-      return InvalidReply(kWho, "an output has no number of elements");
+    TRY_ASSIGN(output, ReadResidues(json, bytes));
+  }
+  TRY_ASSIGN(const Json* arguments, JsonArray(reply, "arguments", kWho));
+  for (const Json& json : *arguments) {
+    const auto index = json.find("index"), count = json.find("count");
+    if (index == json.end() || count == json.end() || !index->is_number_unsigned() ||
+        index->get<uint64_t>() > kMostArguments) {
+      return InvalidReply(kWho, "an argument has no index");
     }
-    const size_t count = json.get<size_t>(), size = count * sizeof(uint32_t);
-    if ((bytes.size() - at) / kModuli < size) return InvalidReply(kWho, "the file is too short");
-    output.emplace();
-    for (std::vector<uint32_t>& residues : *output) {
-      residues.resize(count);
-      std::memcpy(residues.data(), bytes.data() + at, size);
-      at += size;
-    }
+    TRY_ASSIGN(auto residues, ReadResidues(*count, bytes));
+    results.arguments.emplace_back(index->get<int>(), std::move(residues));
   }
   TRY_ASSIGN(const Json* functions, JsonArray(reply, "functions", kWho));
   for (const Json& name : *functions) {

@@ -68,7 +68,10 @@ struct FieldResults {
   std::string not_covered;
   /// Of each output, the elements' residues modulo each p, then modulo each q. No value: it has no
   /// elements.
-  std::vector<std::optional<std::array<std::vector<uint32_t>, kModuli>>> outputs;
+  using Residues = std::array<std::vector<uint32_t>, kModuli>;
+  std::vector<std::optional<Residues>> outputs;
+  /// Of arguments that are results of the forward function, in the order of their storages.
+  std::vector<std::pair<int, Residues>> arguments;
   /// Functions that are known only by their arguments ("log"): laws may be missing.
   std::vector<std::string> functions;
   struct Number {

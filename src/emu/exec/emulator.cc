@@ -579,7 +579,10 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     if (options.shadows) {
       TRY_ASSIGN(shadows, ShadowRun::Create(memory_.base(), options.field));
       NoteInputs(plan, options.argument_types, buffers, shadows->memory());
-      if (options.field) DrawElements(plan, options.argument_types, buffers, shadows->memory());
+      if (options.field) {
+        DrawElements(plan, options.argument_types, options.field->arguments, buffers,
+                     shadows->memory());
+      }
     }
     Execution execution(modules_, images_, device_, plan, options, buffers, memory_, pool,
                         shadows.get(), operators_.get(), attempt);
@@ -614,23 +617,31 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       }
     }
   }
-  /// Gives the elements of float arguments random elements of the field.
+  /// Gives the elements of float arguments elements of the field: random ones, or those given.
   void DrawElements(const plan::Plan& plan, const std::vector<DType>& types,
+                    const std::vector<engine::FieldArgument>& given,
                     const std::vector<BoundBuffer>& buffers, ShadowMemory& shadows) const {
     for (size_t i = 0; i < buffers.size(); ++i) {
       const auto argument = static_cast<size_t>(plan.buffers[i].argument);
       if (plan.buffers[i].kind != plan::BufferKind::kArgument || argument >= types.size()) continue;
       const DType dtype = types[argument];
       if (!IsFloating(dtype) || IsFloat8(dtype)) continue;
+      const auto known =
+          std::find_if(given.begin(), given.end(), [&](const engine::FieldArgument& one) {
+            return one.index == plan.buffers[i].argument;
+          });
       const auto size = static_cast<uint64_t>(SizeOf(dtype));
       for (uint64_t at = 0; at < buffers[i].bytes / size; ++at) {
         const uint64_t address = buffers[i].address + at * size;
         uint64_t bits = 0;
         std::memcpy(&bits, memory_.Host(address), size);
-        const double drawn = std::isfinite(ValueOfBits(dtype, bits))
-                                 ? shadows.field()->Input(argument, at)
-                                 : Field::Unknown();
-        shadows.Write(address, dtype, bits, {drawn, 0});
+        double element = Field::Unknown();
+        if (known != given.end() && at < known->p.size()) {
+          element = Field::Given(known->p[at], known->q.at(at));
+        } else if (known == given.end() && std::isfinite(ValueOfBits(dtype, bits))) {
+          element = shadows.field()->Input(argument, at);
+        }
+        shadows.Write(address, dtype, bits, {element, 0});
       }
     }
   }

@@ -96,7 +96,8 @@ class BackwardDraw(Draw):
         self.function = task.function
         self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
         context = Context(len(self.inputs))
-        output = self.run_forward(task.autograd, context)
+        self.autograd = task.autograd
+        output = self.run_forward(task.autograd, context, tree_map(detached, self.inputs))
         outputs, self.many = output_list(output)
         delivered = task.gradient_layouts(init, inputs)
         layouts = [*delivered, *[None] * (len(outputs) - len(delivered))]
@@ -129,8 +130,7 @@ class BackwardDraw(Draw):
             raise TaskError("Model.forward never calls fn")
         return tuple(tree_map(detached, a) for a in seen[0])
 
-    def run_forward(self, autograd: type[torch.autograd.Function], context: Context) -> Any:
-        args = tree_map(detached, self.inputs)
+    def run_forward(self, autograd: type[torch.autograd.Function], context: Context, args: Sequence[Any]) -> Any:
         with torch.no_grad(), no_random_numbers():
             if autograd.setup_context is not torch.autograd.Function.setup_context:
                 output = autograd.forward(*args)
@@ -142,31 +142,22 @@ class BackwardDraw(Draw):
         """Makes backward_fn return one sentinel, then tuples of sentinels, until backward accepts them.
         Returns, for each result of backward_fn, the index of the input whose gradient it is."""
         error = None
-        grads = self.grads if self.many else self.grads[:1]
-        before = autograd.backward_fn if hasattr(autograd, "backward_fn") else None
         for count in range(MAX_GRADIENTS + 1):
             sentinels = tuple(Sentinel() for _ in range(max(count, 1)))
-            calls = []
-            autograd.backward_fn = recorder(calls, sentinels if count else sentinels[0])
             try:
-                with torch.no_grad():
-                    result = autograd.backward(context, *grads)
+                args, result = self.call_backward(autograd, context, self.grads, sentinels if count else sentinels[0])
             except TaskError:
                 raise
             except Exception as e:  # the wrong number of sentinels, or a task that computes with
                 error = e           # backward_fn's results
                 continue
-            finally:
-                autograd.backward_fn = before
-            if len(calls) != 1:
-                raise TaskError("backward calls backward_fn %d times; a case is one call" % len(calls))
             result = list(result) if isinstance(result, (list, tuple)) else [result]
             extra = result[len(self.inputs):]
             if len(result) < len(self.inputs) or any(r is not None for r in extra):
                 error = error or TaskError("backward returns %d gradients for %d inputs" %
                                            (len(result), len(self.inputs)))
                 continue
-            self.args = tuple(tree_map(detached, a) for a in calls[0])
+            self.args, self.answer = tuple(tree_map(detached, a) for a in args), sentinels if count else sentinels[0]
             self.is_tuple = count > 0
             places = [next((i for i, r in enumerate(result) if r is s), None) for s in sentinels]
             if all(p is None for p in places):
@@ -174,6 +165,27 @@ class BackwardDraw(Draw):
             return places
         raise TaskError("cannot find the number of results of backward_fn: none up to %d works (%s)" %
                         (MAX_GRADIENTS, error))
+
+    def call_backward(self, autograd: type[torch.autograd.Function], context: Context, grads: Sequence[Any],
+                      answer: Any) -> tuple[tuple[Any, ...], Any]:
+        """The arguments of backward_fn, whose result is `answer`, and what backward returns."""
+        calls = []
+        before = autograd.backward_fn if hasattr(autograd, "backward_fn") else None
+        autograd.backward_fn = recorder(calls, answer)
+        try:
+            with torch.no_grad():
+                result = autograd.backward(context, *(grads if self.many else grads[:1]))
+        finally:
+            autograd.backward_fn = before
+        if len(calls) != 1:
+            raise TaskError("backward calls backward_fn %d times; a case is one call" % len(calls))
+        return calls[0], result
+
+    def arguments_of(self, inputs: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """What backward_fn gets for these inputs of the forward function and these gradients of its results."""
+        context = Context(len(inputs))
+        self.run_forward(self.autograd, context, inputs)
+        return self.call_backward(self.autograd, context, grads, self.answer)[0]
 
     def gradients(self, inputs: Sequence[Any], grads: Sequence[torch.Tensor | None]) -> Outputs:
         """autograd's gradients of the wanted inputs."""

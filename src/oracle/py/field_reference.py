@@ -10,11 +10,11 @@ import torch
 
 import field_numbers as field
 from case_file import allocate, write_at
-from draw_backward import BackwardDraw
+from draw_backward import BackwardDraw, storages
 from draw_base import Draw
 from draw_forward import ForwardDraw, tensors_at
 from draw_problem import ProblemDraw
-from field_tensor import FieldTensor, NotCovered
+from field_tensor import FieldTensor, NewTensors, NotCovered
 from float64_truth import in_float64
 from oracle_types import Json
 from task_code import output_list
@@ -59,41 +59,65 @@ class Lift:
 
 def results_of(draw: Draw, lift: Lift) -> list[Any]:
     if isinstance(draw, BackwardDraw):
-        if draw.gets_results():
-            raise NotCovered("results of the forward function as arguments")
         inputs, grads = tree_map(lift, draw.inputs), [g if g is None else lift(g) for g in draw.grads]
-        with in_float64(), draw.trace.repeat():
+        with in_float64(), draw.trace.repeat(), NewTensors(lift.numbers):
             return draw.gradients(inputs, grads)
     if isinstance(draw, ForwardDraw):
         args = tree_map(lift, draw.args)
-        with torch.no_grad(), in_float64(), draw.trace.repeat():
+        with torch.no_grad(), in_float64(), draw.trace.repeat(), NewTensors(lift.numbers):
             return list(output_list(draw.function(*args))[0]) + tensors_at(args, draw.changed)
     if isinstance(draw, ProblemDraw):
         state = {k: lift(v) if isinstance(v, torch.Tensor) else v for k, v in draw.model.state_dict().items()}
         model, inputs = copy.deepcopy(draw.model).double(), tree_map(lift, draw.inputs)
-        with torch.no_grad(), in_float64(), draw.trace.repeat():
+        with torch.no_grad(), in_float64(), draw.trace.repeat(), NewTensors(lift.numbers):
             return list(output_list(torch.func.functional_call(model, state, tuple(inputs)))[0])
     raise NotCovered("this kind of task")
 
 
+def saved_results(draw: Draw, lift: Lift) -> dict[int, FieldTensor]:
+    """Arguments that are results of the forward function, by their index: elements of the reference's own results."""
+    if not isinstance(draw, BackwardDraw) or not draw.gets_results():
+        return {}
+    inputs, grads = tree_map(lift, draw.inputs), [g if g is None else lift(g) for g in draw.grads]
+    given = storages((draw.inputs, draw.grads))
+    found = {}
+    with in_float64(), NewTensors(lift.numbers):
+        computed = leaves(draw.arguments_of(inputs, grads))
+    for argument, elements in zip(leaves(draw.args), computed):
+        if not is_float(argument) or argument.numel() == 0 or storages(argument) <= given:
+            continue
+        if not isinstance(elements, FieldTensor) or elements.shape != argument.shape:
+            raise NotCovered("an argument that the forward function makes")
+        if storage_bytes(argument) != argument.numel() * argument.element_size():
+            raise NotCovered("a part of a result of the forward function as an argument")
+        in_storage = elements.with_parts(
+            lambda part, a=argument: torch.empty(a.numel(), dtype=part.dtype).as_strided(a.shape, a.stride()).copy_(part)
+            .as_strided((a.numel(),), (1,)))
+        found[lift.places[argument.untyped_storage().data_ptr()]] = in_storage
+    return found
+
+
 def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
-    """Residues modulo each p, then modulo each q, of 32 bits, output by output. `counts`: of each output's elements;
-    null for one without elements."""
+    """Residues modulo each p, then modulo each q, of 32 bits: of the outputs, then of `arguments` in the order of their
+    storages. `counts`: of each output's elements; null for one without elements."""
     numbers = field.Numbers(seed)
     draw.reference()  # makes the trace
+    lift = Lift(draw, numbers)
     try:
-        outputs = results_of(draw, Lift(draw, numbers))
+        outputs = results_of(draw, lift)
+        arguments = saved_results(draw, lift)
     except NotCovered as reason:
         return {"not_covered": str(reason)}
     numbers.combine()
     found = [o if isinstance(o, FieldTensor) else None for o in outputs]
     data = b"".join(part.contiguous().to(torch.int32).reshape(-1).numpy().tobytes()
-                    for o in found if o is not None for part in o.residues)
+                    for o in (*found, *arguments.values()) if o is not None for part in o.residues)
     path, fd = allocate(folders, name, max(len(data), 1))
     try:
         write_at(fd, data, 0)
     finally:
         os.close(fd)
     return {"file": path, "bytes": len(data), "counts": [None if o is None else o.numel() for o in found],
+            "arguments": [{"index": index, "count": o.numel()} for index, o in arguments.items()],
             "functions": sorted(numbers.functions),
             "numbers": [{"value": value.hex(), "residues": residues} for value, residues in numbers.known.items()]}

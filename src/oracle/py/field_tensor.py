@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import field_numbers as field
@@ -96,6 +97,36 @@ def residues_of(value: Any, numbers: Numbers) -> Residues:
     if isinstance(value, torch.Tensor):
         return field.of_tensor(value)
     return [torch.tensor(v, dtype=torch.int64) for v in numbers.note(value)]
+
+
+FACTORIES = ("zeros", "ones", "full", "empty", "empty_strided", "scalar_tensor", "new_zeros", "new_ones", "new_full",
+             "new_empty", "new_empty_strided", "zeros_like", "ones_like", "full_like", "empty_like")
+
+
+class NewTensors(TorchDispatchMode):
+    """Gives new tensors elements, so that results can be written into them."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To hide this class from its compiler, PyTorch would import it: seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[1]
+        is_new = name in FACTORIES and isinstance(result, torch.Tensor) and not isinstance(result, FieldTensor)
+        if not is_new or not result.is_floating_point():
+            return result
+        first = result.reshape(-1)[:1].double() if "empty" not in name else torch.zeros(1)
+        value = float(first) if first.numel() else 0.0
+        residues = self.numbers.note(value) if math.isfinite(value) else [0] * len(MODULI)
+        real = torch.full(result.shape, value, dtype=torch.float64)
+        return FieldTensor(real, [torch.full(real.shape, r, dtype=torch.int64) for r in residues], self.numbers)
 
 
 def made(real: torch.Tensor, residues: Residues, numbers: Numbers) -> FieldTensor:

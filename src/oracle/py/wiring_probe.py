@@ -77,8 +77,8 @@ class MarkedDraw(BackwardDraw):
     def capture_forward(self, *args: Any) -> Any:
         return marked(super().capture_forward(*args))
 
-    def run_forward(self, autograd: type[torch.autograd.Function], context: Context) -> Any:
-        output = super().run_forward(autograd, context)
+    def run_forward(self, autograd: type[torch.autograd.Function], context: Context, args: Sequence[Any]) -> Any:
+        output = super().run_forward(autograd, context, args)
         self.forward_outputs = output_list(output)[0]
         return output
 
