@@ -267,7 +267,9 @@ class Prover {
     options.field = std::move(field);
     options.cancelled = EndAfter(kProofDeadline, parts_.stop);
     options.argument_types = task::TypesOf(wanted.args);
+    const auto start = std::chrono::steady_clock::now();
     auto run = loaded_.program().Execute(plan, task::StoragesOf(wanted.args), options);
+    (options.field ? proof_.field_seconds : proof_.shadow_seconds) += SecondsSince(start);
     if (!run) {
       if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
       TRY(NotProved(run.error().code == ErrorCode::kCancelled ? "it takes too long"

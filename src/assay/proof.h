@@ -50,6 +50,7 @@ struct Proof {
   bool has_roots = false;     // the signs of square roots were not proved
   int fields = 0;
   double seconds = 0;
+  double shadow_seconds = 0, field_seconds = 0;  // of the run with real numbers, and of all others
 };
 
 /// The elements of one output of a run in field `index`, and those of the reference.

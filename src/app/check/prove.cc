@@ -86,7 +86,9 @@ Json ToJson(const ProofReport& report) {
                         {"fields", proof.fields},
                         {"has_roots", proof.has_roots},
                         {"outputs", std::move(outputs)},
-                        {"seconds", proof.seconds}});
+                        {"seconds", proof.seconds},
+                        {"shadow_seconds", proof.shadow_seconds},
+                        {"field_seconds", proof.field_seconds}});
   }
   return {{"schema", "cupel.proof/1"},
           {"kernel", report.kernel},

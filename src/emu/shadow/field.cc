@@ -28,6 +28,11 @@ bool IsShort(double value) {
 
 uint32_t Both(const FieldElement& a, const FieldElement& b) { return a.flags | b.flags; }
 
+uint32_t ProductFlags(uint32_t a, uint32_t b) {
+  // The product of two roots may lack a sign.
+  return a | b | ((a & b & engine::kFieldRoot) != 0 ? uint32_t{engine::kFieldOpaque} : 0);
+}
+
 }  // namespace
 
 uint32_t Field::Modulus::Power(uint32_t a, uint32_t exponent) const {
@@ -76,7 +81,21 @@ FieldElement Field::Scaled(const FieldElement& x, int exponent) const {
 void Field::Note(double value, const FieldElement& element) {
   int exponent = 0;
   const double digits = std::fabs(std::frexp(value, &exponent));
-  numbers_.emplace(std::bit_cast<uint64_t>(digits), Scaled(element, -exponent));
+  numbers_.emplace(std::bit_cast<uint64_t>(std::fabs(value)), element);
+  scaled_.emplace(std::bit_cast<uint64_t>(digits), Scaled(element, -exponent));
+}
+
+std::optional<FieldElement> Field::Known(double value) const {
+  if (IsShort(value)) return std::nullopt;
+  if (const auto number = numbers_.find(std::bit_cast<uint64_t>(std::fabs(value)));
+      number != numbers_.end()) {
+    return number->second;
+  }
+  int exponent = 0;
+  const double digits = std::fabs(std::frexp(value, &exponent));
+  const auto scaled = scaled_.find(std::bit_cast<uint64_t>(digits));
+  if (scaled == scaled_.end()) return std::nullopt;
+  return Scaled(scaled->second, exponent);
 }
 
 double Field::Leaf(double value) const {
@@ -84,11 +103,7 @@ double Field::Leaf(double value) const {
   if (!std::isfinite(value)) return Unknown();
   int exponent = 0;
   const double digits = std::frexp(value, &exponent);
-  if (const auto known = numbers_.find(std::bit_cast<uint64_t>(std::fabs(digits)));
-      known != numbers_.end() && !IsShort(value)) {
-    const double size = Carried(Scaled(known->second, exponent));
-    return value < 0 ? Neg(size) : size;
-  }
+  if (const auto known = Known(value)) return value < 0 ? Neg(Carried(*known)) : Carried(*known);
   constexpr int kDigits = 53;
   const auto whole_digits = static_cast<int64_t>(std::ldexp(digits, kDigits));
   const bool whole = std::fabs(value) < kWhole && value == std::nearbyint(value);
@@ -110,12 +125,6 @@ double Field::Input(uint64_t input, uint64_t element) const {
                   q_.Reduce(Hash(kInputs + 2 * input + 1, element)), 0});
 }
 
-FieldElement Field::At(double carried) {
-  const FieldElement e = Raw(carried);
-  if ((e.flags & engine::kFieldWithin) == 0) return e;
-  return {0, 0, (e.flags & ~engine::kFieldWithin) | engine::kFieldConstant};
-}
-
 double Field::Neg(double a) const {
   const FieldElement x = At(a);
   return Carried({p_.Neg(x.p), q_.Neg(x.q), x.flags});
@@ -131,10 +140,7 @@ double Field::Mul(double a, double b) const {
     if (const auto step = LibraryProduct(a, b)) return *step;
   }
   const FieldElement x = At(a), y = At(b);
-  uint32_t flags = Both(x, y);
-  // The product of two roots may lack a sign.
-  if ((x.flags & y.flags & engine::kFieldRoot) != 0) flags |= engine::kFieldOpaque;
-  return Carried({p_.Mul(x.p, y.p), q_.Mul(x.q, y.q), flags});
+  return Carried({p_.Mul(x.p, y.p), q_.Mul(x.q, y.q), ProductFlags(x.flags, y.flags)});
 }
 
 double Field::Div(double a, double b) const {
@@ -185,6 +191,33 @@ double Field::Fma(double a, double b, double c, const double (&values)[3]) const
     }
   }
   return Add(Mul(a, b), c);
+}
+
+Field::Vectors Field::Unpacked(const std::vector<double>& elements, int length) {
+  Vectors vectors;
+  vectors.length = static_cast<size_t>(length);
+  vectors.p.resize(elements.size());
+  vectors.q.resize(elements.size());
+  vectors.flags.resize(elements.size() / vectors.length);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const FieldElement e = At(elements[i]);
+    vectors.p[i] = e.p;
+    vectors.q[i] = e.q;
+    vectors.flags[i / vectors.length] |= e.flags;
+  }
+  return vectors;
+}
+
+double Field::AddDot(const Vectors& a, size_t i, const Vectors& b, size_t j, double sum) const {
+  const FieldElement x = At(sum);
+  const uint32_t *ap = &a.p[i * a.length], *bp = &b.p[j * b.length];
+  const uint32_t *aq = &a.q[i * a.length], *bq = &b.q[j * b.length];
+  uint64_t p = x.p, q = x.q;  // 32 products of 58 bits, and a sum that is smaller, have 63 bits
+  for (size_t d = 0; d < a.length; ++d) {
+    p += uint64_t{ap[d]} * bp[d];
+    q += uint64_t{aq[d]} * bq[d];
+  }
+  return Carried({p_.Reduce(p), q_.Reduce(q), x.flags | ProductFlags(a.flags[i], b.flags[j])});
 }
 
 double Field::AnyOf(double a, double b) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/field.h"
 
@@ -55,6 +56,16 @@ class Field {
   /// log2(e) already, so the second one adds nothing there. Its polynomials are recognised
   /// (library_functions.h).
   double Fma(double a, double b, double c, const double (&values)[3]) const;
+  /// Vectors of `length` elements each, for dot products.
+  struct Vectors {
+    size_t length = 0;
+    std::vector<uint32_t> p, q;
+    std::vector<uint32_t> flags;  // of each vector
+  };
+  /// length: at most 32.
+  static Vectors Unpacked(const std::vector<double>& elements, int length);
+  /// sum + the dot product of vector `i` of a and vector `j` of b
+  double AddDot(const Vectors& a, size_t i, const Vectors& b, size_t j, double sum) const;
   /// One of two equal numbers: the reference may choose the other one.
   static double AnyOf(double a, double b);
 
@@ -87,7 +98,12 @@ class Field {
     return engine::UnpackElement(std::bit_cast<uint64_t>(carried));
   }
   /// An operand of anything but the next step of a function of the library.
-  static engine::FieldElement At(double carried);
+  static engine::FieldElement At(double carried) {
+    const engine::FieldElement e = Raw(carried);
+    if ((e.flags & engine::kFieldWithin) == 0) [[likely]]
+      return e;
+    return {0, 0, (e.flags & ~engine::kFieldWithin) | engine::kFieldConstant};
+  }
   uint64_t Hash(uint64_t what, uint64_t at) const;
   /// Functions that are known only by their argument, or by its opposite.
   double Hashed(uint64_t function, double a) const;
@@ -107,11 +123,14 @@ class Field {
   uint64_t seed_;
   /// x 2^exponent
   engine::FieldElement Scaled(const engine::FieldElement& x, int exponent) const;
-  /// `value` stands for `element`, and so do its products with powers of 2.
+  /// The number that |value|, or its product with a power of 2, stands for.
+  std::optional<engine::FieldElement> Known(double value) const;
+  /// `value` stands for `element`, and its products with powers of 2 for those of `element`. If
+  /// these are numbers themselves, that counts: modulo q, the root of 4 may be -2.
   void Note(double value, const engine::FieldElement& element);
 
-  /// By the bits of a double in [1/2, 1).
-  std::unordered_map<uint64_t, engine::FieldElement> numbers_;
+  /// By the bits of a positive double: numbers, and these scaled to [1/2, 1).
+  std::unordered_map<uint64_t, engine::FieldElement> numbers_, scaled_;
   int index_;
   double log2e_ = 0, ln2_ = 0;
 };

@@ -67,6 +67,7 @@ std::optional<double> Field::LibraryStart(double a, double b, double c,
                                           const double (&values)[3]) const {
   for (const bool second : {false, true}) {
     const double value = values[second ? 1 : 0];
+    if ((Raw(second ? b : a).flags & engine::kFieldConstant) == 0) continue;
     const auto found = LibraryPolynomialOf(value, values[2]);
     if (!found || !IsLeaf(second ? b : a, value) || !IsLeaf(c, values[2])) continue;
     const FieldElement t = At(second ? a : b);

@@ -154,11 +154,7 @@ struct Sums {
 };
 
 /// sum + the dot product
-double AddDot(const Field* field, const double* a, const double* b, int depth, double sum) {
-  if (field != nullptr) {
-    for (int d = 0; d < depth; ++d) sum = field->Add(sum, field->Mul(a[d], b[d]));
-    return sum;
-  }
+double AddDot(const double* a, const double* b, int depth, double sum) {
   double product = 0;
   for (int d = 0; d < depth; ++d) product += a[d] * b[d];
   return sum + product;
@@ -167,16 +163,22 @@ double AddDot(const Field* field, const double* a, const double* b, int depth, d
 void AddProducts(const Field* field, const Blocks& a, const Blocks& b, int m, int n, int k,
                  Sums& sums) {
   const int depth = a.depth;
+  Field::Vectors left, right;
+  if (field != nullptr) {
+    left = field->Unpacked(a.exact, depth);
+    right = field->Unpacked(b.exact, depth);
+  }
   for (int tile = 0; tile < m * n * k; ++tile) {
     const int part = tile % k, j = tile / k % n, i = tile / k / n;
     const int of_a = i * k + part, of_b = j * k + part;
     for (int at = 0; at < 64; ++at) {
-      const int row = at / 8, column = at % 8;
-      const double* left = &a.exact[Index((of_a * 8 + row) * depth)];
-      const double* right = &b.exact[Index((of_b * 8 + column) * depth)];
+      const int row = of_a * 8 + at / 8, column = of_b * 8 + at % 8;
       const auto to = Index((i * n + j) * 64 + at);
-      sums.exact[to] = AddDot(field, left, right, depth, sums.exact[to]);
-      sums.flags[to] |= a.flags[Index(of_a * 8 + row)] | b.flags[Index(of_b * 8 + column)];
+      double& sum = sums.exact[to];
+      sum = field != nullptr
+                ? field->AddDot(left, Index(row), right, Index(column), sum)
+                : AddDot(&a.exact[Index(row * depth)], &b.exact[Index(column * depth)], depth, sum);
+      sums.flags[to] |= a.flags[Index(row)] | b.flags[Index(column)];
     }
   }
 }
