@@ -8,7 +8,7 @@ _cupel_command() {
   case $command in
     '') subcommands='build check extract verify bench stream profile prove optimize translate export confirm task report doctor selftest worker review mcp suite' options='-h --help --version' ;;
     'build') subcommands='' options='-h --help --task --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
-    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-explore --strict-layouts --no-exact --schedules' ;;
+    'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-explore --no-prove --strict-layouts --no-exact --schedules' ;;
     'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
     'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;

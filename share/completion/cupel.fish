@@ -117,6 +117,7 @@ complete -c cupel -n '__cupel_at \'check\'' -l fresh -d 'Compute new cases inste
 complete -c cupel -n '__cupel_at \'check\'' -l no-shadow -d 'Skip the comparison with exact arithmetic'
 complete -c cupel -n '__cupel_at \'check\'' -l distributions -x -a 'all none' -d 'Inputs to try in addition to the task\'s own: all, none, or names (normal,zeros,…)'
 complete -c cupel -n '__cupel_at \'check\'' -l no-explore -d 'With all settings, do not look at sizes that no setting has'
+complete -c cupel -n '__cupel_at \'check\'' -l no-prove -d 'Do not try to prove the kernel\'s function of real numbers (cupel prove)'
 complete -c cupel -n '__cupel_at \'check\'' -l strict-layouts -d 'Reject kernels that fail on strided tensors and on unaligned ones; by default that is a…'
 complete -c cupel -n '__cupel_at \'check\'' -l no-exact -d 'Skip the trial on small integers'
 complete -c cupel -n '__cupel_at \'check\'' -l schedules -x -d 'Number of other orders of blocks and warps to try (default: 2 if atomics or waiting make…'

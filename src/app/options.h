@@ -83,6 +83,7 @@ struct CheckOptions {
   bool exact = true;                  // also run on small integers, compared bit for bit
   int schedules = -1;                 // number of other orders; -1: some, if the order may matter
   bool explore = true;                // with all settings, also at other sizes
+  bool prove = true;                  // also as a function of real numbers, where that is cheap
   bool strict_layouts = false;        // other layouts of tensors must work, too
   std::string distributions = "all";  // inputs in addition to the task's own: all, none, or names
 };

@@ -332,7 +332,7 @@ assay::Question ForEngines(assay::Question question, const Target& target, const
   other->question = question;
   other->question.task = &other->task;
   other->alone = common.engines == "emu";
-  question.shadows = question.explores = false;
+  question.shadows = question.explores = question.proves = false;
   question.few_inputs = true;
   question.emulator = std::move(other);
   return question;

@@ -16,6 +16,7 @@
 #include "assay/judging_state.h"
 #include "assay/loaded_images.h"
 #include "assay/own_part.h"
+#include "assay/proof_section.h"
 #include "assay/provenance.h"
 #include "assay/refused_sizes.h"
 #include "assay/setting_judge.h"
@@ -408,6 +409,7 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
     TRY(Explore(candidate, question, parts, explored, verdict, launched));
     TRY(TryOtherStream(state.recorder(), verdict));
   }
+  if (question.proves && verdict.accepted()) TRY(AddProof(parts, candidate, question, verdict));
   const bool is_program = images == nullptr;
   for (const auto& image : is_program ? judged.images : *images) {
     AddFastMathNote(verdict, *image, TextOf(*image, texts), is_program);

@@ -55,6 +55,7 @@ struct Question {
   /// Only a few of these at each setting, and few trials at large sizes: another engine tries all.
   bool few_inputs = false;
   bool explores = false;  // also at sizes that no setting has (exploration.h)
+  bool proves = false;    // also as a function of real numbers, where that is cheap (proof.h)
   /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
   std::map<std::string, std::vector<records::UsedCase>> given;
   /// If the Assay's engine is a GPU: what the emulator is asked about the same candidate. Null: it

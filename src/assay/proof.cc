@@ -113,7 +113,12 @@ class Prover {
     proof_.inputs = inputs_;
     TRY(Work());
     proof_.seconds = SecondsSince(start);
-    if (!proof_.reason.empty()) return std::move(proof_);
+    if (!proof_.reason.empty()) {
+      if (proof_.fields == 0 && !proof_.beyond_tolerance.empty()) {
+        TRY(Wrong(proof_.beyond_tolerance));
+      }
+      return std::move(proof_);
+    }
     const auto any = [&](auto member) {
       return std::any_of(proof_.outputs.begin(), proof_.outputs.end(),
                          [&](const OutputProof& output) { return output.*member > 0; });
@@ -122,6 +127,9 @@ class Prover {
     proof_.outcome = any(&OutputProof::differing) ? ProofOutcome::kDiffers
                      : open                       ? ProofOutcome::kNotProved
                                                   : ProofOutcome::kProved;
+    // What is proved may be rounded badly.
+    const bool is_proved = proof_.outcome == ProofOutcome::kProved;
+    if (!is_proved && !proof_.beyond_tolerance.empty()) TRY(Wrong(proof_.beyond_tolerance));
     return std::move(proof_);
   }
 
@@ -170,9 +178,10 @@ class Prover {
   Status Compute(const plan::Plan& plan, const task::Case& wanted, uint64_t seed) {
     TRY_ASSIGN(const auto real, Execute(plan, wanted, {}));
     if (!real) return {};
-    const auto comparisons = CompareAll(*real, wanted);
-    for (const records::Comparison& comparison : comparisons) {
-      if (!comparison.ok) return Wrong(comparison.message);
+    for (const records::Comparison& comparison : CompareAll(*real, wanted)) {
+      if (proof_.beyond_tolerance.empty() && !comparison.ok) {
+        proof_.beyond_tolerance = comparison.message;
+      }
     }
     const uint64_t field_seed = random_();
     parts_.Show(Progress{"the reference in finite fields"});

@@ -45,6 +45,8 @@ struct Proof {
   /// Why nothing is proved, if that holds for the whole call: an operator that is not covered, an
   /// instruction that the emulator lacks, a wrong result. Empty otherwise.
   std::string reason;
+  /// The message of the first output that is not within its tolerance. Empty: all are.
+  std::string beyond_tolerance;
   bool inapplicable = false;  // there are no such inputs
   bool broken = false;        // the kernel did not run to its end, or the emulator found an error
   bool has_roots = false;     // the signs of square roots were not proved

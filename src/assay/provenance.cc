@@ -55,6 +55,7 @@ records::Asked AskedOf(const Candidate& candidate, const Question& question, con
   asked.integers = question.integers;
   asked.schedules = question.schedules;
   asked.explores = question.explores;
+  asked.proves = question.proves;
   asked.strict_layouts = question.strict_layouts;
   asked.few_inputs = question.few_inputs;
   asked.reduced = question.task->reduced;
@@ -183,6 +184,11 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
     list.push_back(
         fmt::format("{} of {} kinds of work, which the host code requests at other sizes",
                     explored.unjudged, explored.kinds));
+  }
+  if (verdict.proof.outcome == "not proved") {
+    list.push_back(
+        fmt::format("equality as a function of real numbers beyond 2^-20 of the scale ({})",
+                    verdict.proof.message));
   }
   AddUntried(verdict, "equality in exact arithmetic", &records::Established::shadow_note, list);
   AddUntried(verdict, "bit-equality on small integers", &records::Established::exact_note, list);

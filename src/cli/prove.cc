@@ -37,6 +37,10 @@ void Print(const assay::Proof& proof) {
   fmt::print("{} at {}{} ({})\n", assay::Name(proof.outcome), proof.setting,
              usual ? "" : ", heavy inputs", Printable(proof.sizes));
   if (!proof.reason.empty()) fmt::print("  {}\n", Printable(proof.reason));
+  if (proof.outcome == assay::ProofOutcome::kProved && !proof.beyond_tolerance.empty()) {
+    fmt::print("  but its rounding is beyond the tolerance: {}\n",
+               Printable(proof.beyond_tolerance));
+  }
   for (const assay::OutputProof& output : proof.outputs) Print(output);
 }
 

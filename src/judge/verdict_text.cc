@@ -254,6 +254,12 @@ std::string EstablishedLines(const records::Verdict& v, const TextOptions& optio
   return out;
 }
 
+/// One line, if that is so.
+std::string Proved(const records::Verdict& v, const TextOptions& options) {
+  if (v.proof.outcome != "proved") return "";
+  return Wrap(Safe(v.proof.message), options.width, "  ", "    ");
+}
+
 std::string Times(const records::Verdict& v, const TextOptions& options) {
   for (const records::SettingReport& s : v.settings) {
     if (s.status != records::SettingStatus::kPassed || !(s.counters.estimated_us > 0)) continue;
@@ -291,7 +297,7 @@ std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
     if (!v.other_engines.empty()) out += fmt::format("  {}:\n", Safe(one->device));
     if (accepted) {
       out += Summary(*one, options) + Explored(*one, options) + EstablishedLines(*one, options) +
-             Times(*one, options);
+             Proved(*one, options) + Times(*one, options);
     }
     if (!accepted || options.details) out += Settings(*one);
   }

@@ -77,6 +77,7 @@ std::vector<std::pair<std::string, std::string>> Tables() {
           {"case", Documentation<UsedCase>()},
           {"distributions", Documentation<OtherInputs>()},
           {"exploration", Documentation<Exploration>()},
+          {"proof", Documentation<ProofResult>()},
           {"finding", Documentation<Finding>()},
           {"established", Documentation<Established>()},
           {"established output", Documentation<EstablishedOutput>()},

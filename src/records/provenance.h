@@ -22,6 +22,7 @@ struct Asked {
   bool shadows = false, integers = false;
   int schedules = -1;
   bool explores = false;                   // also at sizes that no setting has
+  bool proves = false;                     // also as a function of real numbers
   bool strict_layouts = false;             // those of other layouts reject
   bool few_inputs = false;                 // only a few of `distributions` at each setting
   bool reduced = false;                    // at the smaller sizes that the task sets

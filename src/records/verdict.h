@@ -96,10 +96,12 @@ struct VerdictLimit {
   std::vector<std::string> settings;
 };
 
-/// The codes of two limits that are not sizes from which a kernel fails: it was judged at smaller
-/// sizes than the task's own, or is wrong on another stream than the default one.
+/// The codes of limits that are not sizes from which a kernel fails: it was judged at smaller sizes
+/// than the task's own, is wrong on another stream than the default one, or computes another
+/// function of real numbers, within rounding.
 inline constexpr std::string_view kOwnSizes = "own_sizes";
 inline constexpr std::string_view kCurrentStream = "current_stream";
+inline constexpr std::string_view kOtherFunction = "other_function";
 
 /// The kernel fails from some size on, or otherwise beyond the settings.
 struct SizeLimit {
@@ -116,6 +118,12 @@ struct Exploration {
   int unjudged = 0;                 // kinds that no judged call has
   std::vector<std::string> judged;  // sizes at which it is also right
   std::vector<SizeLimit> limits;
+};
+
+/// Whether it computes the task's function of real numbers, at one setting (assay/proof.h).
+struct ProofResult {
+  std::string outcome;  // "proved", "not proved" or "differs"; empty: not tried
+  std::string setting, message;
 };
 
 enum class SeedOrigin { kUser, kEntropy };
@@ -137,6 +145,7 @@ struct Verdict {
   std::vector<build::KernelResources> resources;
   std::vector<SettingReport> settings;
   Exploration exploration;
+  ProofResult proof;
   Provenance provenance;
   /// Of a GPU's verdict: the emulator's about the same candidate, which the decision includes. At
   /// most one, without others in it.

@@ -308,6 +308,16 @@ struct Fields<Exploration> {
 };
 
 template <>
+struct Fields<ProofResult> {
+  template <typename Visitor, typename Record>
+  static void Visit(Visitor& visit, Record& proof) {
+    visit("outcome", proof.outcome, "`proved`, `not proved` or `differs`");
+    visit("setting", proof.setting, "id of the setting");
+    visit("message", proof.message, "one sentence");
+  }
+};
+
+template <>
 struct Fields<LineCounters> {
   /// Members that are zero are left out, because most lines have few others.
   template <typename Visitor, typename Record>
@@ -532,6 +542,7 @@ struct Fields<Asked> {
     visit("integers", asked.integers, "run on small integers");
     visit("schedules", asked.schedules, "other orders; -1: as needed");
     visit.Since("explores", asked.explores, "also at sizes that no setting has");
+    visit.Since("proves", asked.proves, "also as a function of real numbers");
     visit.Since("strict_layouts", asked.strict_layouts,
                 "failures on strided and shifted tensors reject, instead of being limits");
     visit.Since("few_inputs", asked.few_inputs,
@@ -604,6 +615,8 @@ struct Fields<Verdict> {
     visit("resources", v.resources, "ptxas's report for each kernel, see below");
     visit("settings", v.settings, "in the order judged, see below");
     visit.Since("exploration", v.exploration, "sizes that no setting has, see below");
+    visit.If(!v.proof.outcome.empty(), "proof", v.proof,
+             "whether it computes the task's function of real numbers, see below");
     visit.If(!v.other_engines.empty(), "other_engines", v.other_engines,
              "if `device` is a GPU and the emulator judged, too: its verdict, with all members but "
              "`digest`. The decision and its reasons include it");

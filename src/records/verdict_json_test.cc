@@ -112,6 +112,7 @@ Verdict FullVerdict() {
              true,
              true,
              true,
+             true,
              {"zeros", "uniform"},
              "aten::sum",
              900,
@@ -121,6 +122,7 @@ Verdict FullVerdict() {
              {"-lm"},
              {"inc"},
              {"include"}};
+  v.proof = {"not proved", "single-0", "a constant"};
   p.shared_object_hash = "a";
   p.ptx_hash = "b";
   p.cubin_hash = "c";

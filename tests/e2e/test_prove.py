@@ -6,6 +6,41 @@ import kernels
 from support import CupelTest
 
 
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return %s
+
+
+def get_inputs():
+    return [torch.randn(16, 128)]
+
+
+def get_init_inputs():
+    return []
+"""
+MAP = """
+#include <torch/extension.h>
+__global__ void Map(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const float v = x[i];
+  y[i] = %s;
+}
+torch::Tensor forward(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  const int n = x.numel();
+  Map<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+  return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
+
 class Prove(CupelTest):
     def prove(self, source, *args, task="mnist_linear"):
         record = self.folder / "proof.json"
@@ -47,6 +82,40 @@ class Prove(CupelTest):
         done, proof = self.prove(self.changed("+ b[", "+ 2 * b["))
         self.assertEqual(done.status, 1, done)
         self.assertIn("wrong", proof["settings"][0]["reason"])
+
+    def test_functions_of_the_library_are_recognised(self):
+        functions = {
+            "torch.nn.functional.gelu(x)": "0.5f * v * (1.0f + erff(v * 0.70710678f))",
+            "torch.nn.functional.elu(x)": "v > 0 ? v : expm1f(v)",
+            "torch.log1p(torch.exp(x))": "log1pf(expf(v))",
+            "torch.log2(x.abs() + 2) + torch.log(x * x + 1)": "log2f(fabsf(v) + 2) + logf(v * v + 1)",
+        }
+        for reference, formula in functions.items():
+            with self.subTest(reference):
+                problem = self.write("problem.py", PROBLEM % reference)
+                done, proof = self.prove(MAP % formula, task=problem)
+                self.assertEqual(done.status, 0, done)
+                self.assertEqual(proof["outcome"], "proved")
+        problem = self.write("problem.py", PROBLEM % "torch.nn.functional.gelu(x)")
+        done, _ = self.prove(MAP % "0.5f * v * (1.0f + tanhf(0.7978846f * (v + 0.044715f * v * v * v)))", task=problem)
+        self.assertNotEqual(done.status, 0, done)
+
+    def test_check_has_a_section(self):
+        def check(source, *more):
+            record = self.folder / "verdict.json"
+            kernel = self.write("kernel.cu", source)
+            done = self.cupel("check", kernel, "--task", "mnist_linear", "--settings", "single", "--seed", "3", "--json",
+                              record, *more, timeout=300)
+            return done, json.loads(record.read_text())
+        done, verdict = check(kernels.LINEAR)
+        self.assertEqual(verdict["proof"]["outcome"], "proved")
+        self.assertIn("proved equal to the task", " ".join(done.out.split()))
+        done, verdict = check(self.changed("+ b[", "+ 9.094947e-13f * x[0] + b["), "--no-exact")
+        self.assertEqual((verdict["verdict"], verdict["proof"]["outcome"]), ("accepted", "differs"))
+        self.assertIn("other_function", [limit["code"] for limit in verdict["exploration"]["limits"]])
+        self.assertIn("limit: computes another function of real numbers", " ".join(done.out.split()[:40]))
+        done, verdict = check(kernels.LINEAR, "--no-prove")
+        self.assertNotIn("proof", verdict)
 
     def test_says_what_is_not_covered(self):
         done, _ = self.prove("int main() { return 0; }")

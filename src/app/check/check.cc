@@ -21,6 +21,7 @@ Result<assay::Judged> Check(const CheckOptions& options, Events& events) {
   question.integers = options.exact;
   question.schedules = options.schedules;
   question.explores = options.explore && question.kinds.empty();
+  question.proves = options.prove;
   question.strict_layouts = options.strict_layouts;
   TRY_ASSIGN(question.distributions, DistributionsOf(options.distributions));
   question = ForEngines(std::move(question), options.target, options.common);

@@ -83,6 +83,7 @@ Json ToJson(const ProofReport& report) {
                         {"inputs", task::Name(proof.inputs)},
                         {"outcome", assay::Name(proof.outcome)},
                         {"reason", proof.reason},
+                        {"beyond_tolerance", proof.beyond_tolerance},
                         {"fields", proof.fields},
                         {"has_roots", proof.has_roots},
                         {"outputs", std::move(outputs)},

@@ -138,6 +138,7 @@ Result<assay::Question> QuestionOfOne(const records::Verdict& verdict, const tas
   question.integers = asked.integers;
   question.schedules = asked.schedules;
   question.explores = asked.explores;
+  question.proves = asked.proves;
   question.strict_layouts = asked.strict_layouts;
   question.few_inputs = asked.few_inputs;
   for (const std::string& name : asked.distributions) {

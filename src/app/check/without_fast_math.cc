@@ -42,7 +42,7 @@ Status TryWithoutFastMath(const std::filesystem::path& kernel, const Common& com
   TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, common, compile, events));
   assay::Question again = question;
   assay::Change(again, [](assay::Question& one) {
-    one.explores = false;
+    one.explores = one.proves = false;
     one.stop_at_first_failure = true;
   });
   // Cases of the secret pool are not those of the verdict's seed.

@@ -50,6 +50,8 @@ void AddCheck(CLI::App& app, Subcommands& subcommands) {
   AddDistributions(sub, check.distributions);
   sub->add_flag("!--no-explore", check.explore,
                 "With all settings, do not look at sizes that no setting has");
+  sub->add_flag("!--no-prove", check.prove,
+                "Do not try to prove the kernel's function of real numbers (cupel prove)");
   sub->add_flag("--strict-layouts", check.strict_layouts,
                 "Reject kernels that fail on strided tensors and on unaligned ones; by default "
                 "that is a limit");
