@@ -91,6 +91,18 @@ OutputProof IntegerProof(const std::string& name, const engine::OutputTensor& re
   return proof;
 }
 
+bool HasRace(const std::vector<records::Finding>& findings) {
+  return std::ranges::any_of(findings, [](const records::Finding& finding) {
+    return finding.code.find("race") != std::string::npos;
+  });
+}
+
+/// The only order that a comparison found. Null: there are several.
+const char* OnlyOrder(const engine::Decision& d) {
+  if (int{d.less} + int{d.equal} + int{d.greater} + int{d.unordered} != 1) return nullptr;
+  return d.less ? "less" : d.equal ? "equal" : d.greater ? "greater" : "not a number";
+}
+
 /// One proof.
 class Prover {
  public:
@@ -203,6 +215,8 @@ class Prover {
       runs.push_back(std::move(*run));
     }
     proof_.fields = static_cast<int>(runs.size());
+    proof_.any_order = !real->order_matters && !HasRace(real->findings);
+    NoteRegion(runs.front().decisions);
     for (size_t i = 0; i < wanted.outputs.size(); ++i) {
       const task::Output& output = wanted.outputs[i];
       if (output.is_none || output.truth.numel() == 0) continue;
@@ -215,6 +229,20 @@ class Prover {
     }
     if (proof_.outputs.empty()) return NotProved("there are no outputs");
     return {};
+  }
+
+  void NoteRegion(const std::vector<engine::Decision>& decisions) {
+    for (const engine::Decision& decision : decisions) {
+      const char* only = OnlyOrder(decision);
+      if (only == nullptr) {
+        ++proof_.varying_decisions;
+        continue;
+      }
+      std::string text = decision.where + ": always " + only;
+      if (std::ranges::find(proof_.fixed_decisions, text) == proof_.fixed_decisions.end()) {
+        proof_.fixed_decisions.push_back(std::move(text));
+      }
+    }
   }
 
   Status CompareOutput(size_t i, const engine::Run& real, const std::vector<engine::Run>& runs,

@@ -50,6 +50,12 @@ struct Proof {
   bool inapplicable = false;  // there are no such inputs
   bool broken = false;        // the kernel did not run to its end, or the emulator found an error
   bool has_roots = false;     // the signs of square roots were not proved
+  /// No atomics, no waits for other blocks and no race: every order gives the same bits.
+  bool any_order = false;
+  /// The region: comparisons of floats that found different orders, and those that found one only
+  /// ("setp.lt.f32 at kernel.cu:12: always less").
+  int varying_decisions = 0;
+  std::vector<std::string> fixed_decisions;
   int fields = 0;
   double seconds = 0;
   double shadow_seconds = 0, field_seconds = 0;  // of the run with real numbers, and of all others

@@ -17,7 +17,7 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMostReasons = 6;
+constexpr size_t kMostReasons = 6, kMostDecisions = 6;
 
 void Print(const assay::OutputProof& output) {
   fmt::print("  {}: {} of {} elements are equal in {} finite fields\n", Printable(output.name),
@@ -42,6 +42,18 @@ void Print(const assay::Proof& proof) {
                Printable(proof.beyond_tolerance));
   }
   for (const assay::OutputProof& output : proof.outputs) Print(output);
+  if (proof.outcome != assay::ProofOutcome::kProved) return;
+  const size_t fixed = proof.fixed_decisions.size();
+  if (proof.varying_decisions > 0 || fixed > 0) {
+    fmt::print("  decisions: {} comparisons of floats found several orders, {} only one\n",
+               proof.varying_decisions, fixed);
+  }
+  for (size_t i = 0; i < fixed && i < kMostDecisions; ++i) {
+    fmt::print("    {}\n", Printable(proof.fixed_decisions[i]));
+  }
+  if (usual && proof.any_order) {
+    fmt::print("  every order of blocks and warps gives the same bits: no atomics, no race\n");
+  }
 }
 
 }  // namespace

@@ -47,6 +47,13 @@ struct OutputTensor {
   task::Tensor View() const;
 };
 
+/// A comparison of floats that are not constants, also of a minimum or a maximum.
+struct Decision {
+  std::string where;  // "setp.lt.f32 at kernel.cu:12"
+  bool less = false, equal = false, greater = false;  // the first number, in some thread
+  bool unordered = false;                             // a NaN
+};
+
 struct Run {
   /// False if execution stopped early; then findings say why, and outputs are empty.
   bool completed = false;
@@ -61,6 +68,8 @@ struct Run {
   bool order_matters = false;
   /// Shadow runs: instructions whose results shadows do not follow.
   std::vector<std::string> not_followed;
+  /// Runs in a field: the comparisons of floats, and what they found.
+  std::vector<Decision> decisions;
   /// Blocks emulated, and blocks of all grids; they differ only with RunOptions::max_blocks.
   uint64_t emulated_blocks = 0, all_blocks = 0;
   /// Summed over all launches, extrapolated to blocks that were not emulated.

@@ -597,6 +597,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     if (shadows) {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
+      run.decisions = shadows->decisions();
     }
     return run;
   }

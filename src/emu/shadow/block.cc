@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "emu/core/kernel.h"
 #include "emu/core/op.h"
+#include "emu/shadow/decisions.h"
 #include "emu/shadow/shadow.h"
 
 namespace cupel::emu {
@@ -41,6 +43,14 @@ std::vector<std::string> ShadowRun::unknown() const {
     for (const std::string& name : code->unknown) {
       if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
     }
+  }
+  return all;
+}
+
+std::vector<engine::Decision> ShadowRun::decisions() const {
+  std::vector<engine::Decision> all;
+  for (const auto& [kernel, code] : codes_) {
+    std::ranges::move(DecisionsOf(*code), std::back_inserter(all));
   }
   return all;
 }

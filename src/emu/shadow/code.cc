@@ -171,6 +171,7 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
   auto shadows = std::make_unique<ShadowCode>();
   shadows->sides.resize(code.ops.size());
   shadows->sites.resize(code.ops.size());
+  shadows->decisions.resize(code.ops.size());
   shadows->global_integers = code.module == nullptr || LoadsIntegers(*code.module);
   const Classifier classifier(code);
   shadows->variant = MakeVariant(code, [&](size_t index, const Op& op) -> Thunks {

@@ -9,6 +9,7 @@
 #include "emu/core/handler_table.h"
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
+#include "emu/shadow/decisions.h"
 #include "emu/shadow/shadow.h"
 
 namespace cupel::emu {
@@ -115,8 +116,27 @@ uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, 
 
 }  // namespace
 
+namespace {
+
+void NoteComparison(const WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
+  if (side.from == Format::kInteger) return;
+  if (!IsLive(ws, op->src[0]) && !IsLive(ws, op->src[1])) return;
+  double value[2][kLanes] = {};
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    for (int s = 0; s < 2; ++s) {
+      const uint64_t bits = SlotBits(warp, op->src[s], side.from == Format::kF64, i);
+      value[s][i] = ValueOfBits(DTypeOf(side.from), side.detail == 'h' ? bits >> 16 : bits);
+    }
+  }
+  NoteDecisions(ws, warp.active, value[0], value[1]);
+}
+
+}  // namespace
+
 void CompareStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   // Elements of a field have no order: a run with real numbers looks for doubts.
+  if (ws.field != nullptr) NoteComparison(ws, warp, op, side);
   const uint32_t lanes = ws.field != nullptr             ? 0
                          : side.from == Format::kInteger ? DoubtfulIntegers(ws, warp, op, side)
                                                          : DoubtfulFloats(ws, warp, op, side);

@@ -9,6 +9,7 @@
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
 #include "emu/ops/handlers.h"
+#include "emu/shadow/decisions.h"
 #include "emu/shadow/shadow.h"
 
 namespace cupel::emu {
@@ -174,6 +175,9 @@ void ComputeElements(const WarpShadow& ws, const Warp& warp, const Side& side, O
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     to[i] = ComputeElement(*ws.field, side.operation, x, i);
+  }
+  if (side.operation == Exact::kMin || side.operation == Exact::kMax) {
+    NoteDecisions(ws, warp.active, x.value[0], x.value[1]);
   }
   if (!side.saturates && !side.relu) return;
   double values[kLanes];

@@ -22,6 +22,7 @@
 #include "emu/core/op.h"
 #include "emu/core/warp.h"
 #include "emu/shadow/memory.h"
+#include "engine/run.h"
 
 namespace cupel::emu {
 
@@ -155,6 +156,8 @@ struct ShadowCode {
   bool shared_integers = false, local_integers = false;
   bool global_integers = false;         // this or another kernel of the module
   mutable std::vector<uint32_t> sites;  // bits of ops that have set a flag; read and set atomically
+  /// What comparisons of ops found (decisions.h); in a field only. Read and set atomically.
+  mutable std::vector<uint8_t> decisions;
 };
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
 
@@ -169,6 +172,8 @@ class ShadowRun {
   ShadowMemory& memory() { return *memory_; }
   /// The shadow variant of a kernel, created on first use.
   const ShadowCode& CodeOf(const Kernel& kernel);
+  /// In a field: what comparisons found.
+  std::vector<engine::Decision> decisions() const;
   /// Mnemonics encountered that shadows do not follow.
   std::vector<std::string> unknown() const;
 
