@@ -25,6 +25,7 @@ const char* Name(ProofOutcome outcome);  // "proved", "not proved", "differs"
 /// One output. An element is in exactly one of the four counts.
 struct OutputProof {
   std::string name;
+  bool is_integers = false;  // then only decisions make it
   int64_t count = 0;
   int64_t proved = 0;           // equal modulo every p, or modulo every q
   int64_t differing = 0;        // differs, and nothing explains it

@@ -20,8 +20,13 @@ namespace {
 constexpr size_t kMostReasons = 6, kMostDecisions = 6;
 
 void Print(const assay::OutputProof& output) {
-  fmt::print("  {}: {} of {} elements are equal in {} finite fields\n", Printable(output.name),
-             output.proved, output.count, oracle::kFields);
+  if (output.is_integers) {
+    fmt::print("  {}: {} of {} integers depend on decisions alone, and are equal\n",
+               Printable(output.name), output.proved, output.count);
+  } else {
+    fmt::print("  {}: {} of {} elements are equal in {} finite fields\n", Printable(output.name),
+               output.proved, output.count, oracle::kFields);
+  }
   if (output.differing > 0) {
     fmt::print("    {} differ; [{}]: {:.9g}, in exact arithmetic {:.17g}, the task's {:.17g}\n",
                output.differing, fmt::join(output.first, ", "), output.value, output.shadow,

@@ -3,7 +3,7 @@ import json
 import unittest
 
 import kernels
-from support import CupelTest
+from support import SOURCE, CupelTest
 
 
 PROBLEM = """
@@ -116,6 +116,12 @@ class Prove(CupelTest):
         self.assertIn("limit: computes another function of real numbers", " ".join(done.out.split()[:40]))
         done, verdict = check(kernels.LINEAR, "--no-prove")
         self.assertNotIn("proof", verdict)
+
+    def test_wrong_integers_differ(self):
+        for kernel, status in (("mustfail/wrong_second_output.cu", 1), ("mustpass/row_max_packed_atomics.cu", 0)):
+            done = self.cupel("prove", SOURCE / "tests" / kernel, "--task", SOURCE / "tests/mustpass/tasks/row_max",
+                              "--seed", "3", timeout=300)
+            self.assertEqual(done.status, status, done)
 
     def test_says_what_is_not_covered(self):
         done, _ = self.prove("int main() { return 0; }")
