@@ -24,6 +24,8 @@ namespace cupel::assay {
 namespace {
 
 constexpr std::chrono::seconds kProofDeadline{120};
+constexpr size_t kMostBarriers = 16;
+constexpr std::chrono::seconds kBarrierDeadline{10};
 
 std::string Counted(const std::string& what, int64_t elements) {
   return fmt::format("{} ({} element{})", what, elements, elements == 1 ? "" : "s");
@@ -108,12 +110,13 @@ const char* OnlyOrder(const engine::Decision& d) {
 class Prover {
  public:
   Prover(const Parts& parts, const Candidate& candidate, const Question& question,
-         const task::Setting& setting, task::Distribution inputs)
+         const task::Setting& setting, task::Distribution inputs, bool tries_barriers)
       : parts_(parts),
         candidate_(candidate),
         question_(question),
         setting_(setting),
         inputs_(inputs),
+        tries_barriers_(tries_barriers),
         random_(Random(question.seed ? *question.seed : EntropySeed())
                     .Fork(fmt::format("proof/{}/{}", setting.id, task::Name(inputs)))),
         run_seed_(random_()),
@@ -222,6 +225,7 @@ class Prover {
     proof_.fields = static_cast<int>(runs.size());
     proof_.any_order = !real->order_matters && !HasRace(real->findings);
     NoteRegion(runs.front().decisions);
+    if (tries_barriers_) TRY(TryBarriers(plan, wanted, real->barriers));
     for (size_t i = 0; i < wanted.outputs.size(); ++i) {
       const task::Output& output = wanted.outputs[i];
       if (output.is_none || output.truth.numel() == 0) continue;
@@ -233,6 +237,30 @@ class Prover {
       if (!proof_.reason.empty()) return {};
     }
     if (proof_.outputs.empty()) return NotProved("there are no outputs");
+    return {};
+  }
+
+  /// Looks for races without each of the barriers.
+  Status TryBarriers(const plan::Plan& plan, const task::Case& wanted,
+                     const std::vector<std::string>& places) {
+    const size_t count = std::min(places.size(), kMostBarriers);
+    for (size_t i = 0; i < count; ++i) {
+      parts_.Show(Progress{fmt::format("without the barrier at {}", places[i])});
+      engine::RunOptions options;
+      options.seed = run_seed_;
+      options.counters = false;
+      options.full_checks = true;
+      options.muted_barrier = places[i];
+      options.cancelled = EndAfter(kBarrierDeadline, parts_.stop);
+      auto run = loaded_.program().Execute(plan, task::StoragesOf(wanted.args), options);
+      if (!run) {
+        if (IsOurs(run.error(), parts_.stop)) return tl::unexpected(run.error());
+        return {};  // it takes too long
+      }
+      if (run->completed && run->met_muted_barrier && run->findings.empty()) {
+        proof_.removable_barriers.push_back(places[i]);
+      }
+    }
     return {};
   }
 
@@ -339,6 +367,7 @@ class Prover {
   const Question& question_;
   const task::Setting& setting_;
   task::Distribution inputs_;
+  bool tries_barriers_;
   Random random_;
   uint64_t run_seed_;
   LoadedImages loaded_;
@@ -407,8 +436,8 @@ OutputProof CompareElements(const engine::OutputTensor& real,
 }
 
 Result<Proof> Prove(const Parts& parts, const Candidate& candidate, const Question& question,
-                    const task::Setting& setting, task::Distribution inputs) {
-  return Prover(parts, candidate, question, setting, inputs).Run();
+                    const task::Setting& setting, task::Distribution inputs, bool tries_barriers) {
+  return Prover(parts, candidate, question, setting, inputs, tries_barriers).Run();
 }
 
 }  // namespace cupel::assay

@@ -53,6 +53,8 @@ struct Proof {
   bool has_roots = false;     // the signs of square roots were not proved
   /// No atomics, no waits for other blocks and no race: every order gives the same bits.
   bool any_order = false;
+  /// Places of barriers without which no race appears ("kernel.cu:41"), each by itself.
+  std::vector<std::string> removable_barriers;
   /// The region: comparisons of floats that found different orders, and those that found one only
   /// ("setp.lt.f32 at kernel.cu:12: always less").
   int varying_decisions = 0;
@@ -64,8 +66,8 @@ struct Proof {
 
 /// The elements of one output of a run in field `index`, and those of the reference.
 struct ElementPair {
-  const std::vector<uint64_t>* kernel = nullptr;     // engine::PackElement
-  const std::vector<uint32_t>* p = nullptr;          // of the reference
+  const std::vector<uint64_t>* kernel = nullptr;  // engine::PackElement
+  const std::vector<uint32_t>* p = nullptr;       // of the reference
   const std::vector<uint32_t>* q = nullptr;
 };
 
@@ -76,8 +78,9 @@ OutputProof CompareElements(const engine::OutputTensor& real,
                             const std::vector<std::string>& functions = {});
 
 /// `question.seed` draws the case and the fields. Other inputs than the usual ones take other
-/// decisions. Errors: those of the parts.
+/// decisions. `tries_barriers`: also looks for barriers that order nothing, with a run for each.
+/// Errors: those of the parts.
 Result<Proof> Prove(const Parts& parts, const Candidate& candidate, const Question& question,
-                    const task::Setting& setting, task::Distribution inputs);
+                    const task::Setting& setting, task::Distribution inputs, bool tries_barriers);
 
 }  // namespace cupel::assay

@@ -64,7 +64,7 @@ Status AddProof(const Parts& parts, const Candidate& candidate, const Question& 
   for (const task::Setting& setting : question.task->SettingsOf(question.direction)) {
     if (setting.id != report->id) continue;
     TRY_ASSIGN(const Proof proof,
-               Prove(parts, candidate, question, setting, task::Distribution::kUsual));
+               Prove(parts, candidate, question, setting, task::Distribution::kUsual, false));
     verdict.proof.outcome = Name(proof.outcome);
     switch (proof.outcome) {
       case ProofOutcome::kProved:

@@ -59,6 +59,10 @@ void Print(const assay::Proof& proof) {
   if (usual && proof.any_order) {
     fmt::print("  every order of blocks and warps gives the same bits: no atomics, no race\n");
   }
+  if (!proof.removable_barriers.empty()) {
+    fmt::print("  hint: no race appears here without one of these barriers: {}\n",
+               Printable(fmt::format("{}", fmt::join(proof.removable_barriers, ", "))));
+  }
 }
 
 }  // namespace

@@ -41,6 +41,32 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
+ROW_SUM = """
+#include <torch/extension.h>
+__global__ void Rows(const float* x, float* y, int columns) {
+  __shared__ float part[8];
+  float sum = 0;
+  for (int i = threadIdx.x; i < columns; i += 256) sum += x[blockIdx.x * columns + i];
+  __syncthreads();  // orders nothing
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(~0u, sum, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float all = 0;
+    for (int w = 0; w < 8; ++w) all += part[w];
+    y[blockIdx.x] = all;
+  }
+  __syncthreads();  // orders nothing
+}
+torch::Tensor forward(torch::Tensor x) {
+  auto y = torch::empty({x.size(0)}, x.options());
+  Rows<<<x.size(0), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+  return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
+
 class Prove(CupelTest):
     def prove(self, source, *args, task="mnist_linear"):
         record = self.folder / "proof.json"
@@ -122,6 +148,26 @@ class Prove(CupelTest):
             done = self.cupel("prove", SOURCE / "tests" / kernel, "--task", SOURCE / "tests/mustpass/tasks/row_max",
                               "--seed", "3", timeout=300)
             self.assertEqual(done.status, status, done)
+
+    def test_names_barriers_that_order_nothing(self):
+        barriers = [i for i, text in enumerate(ROW_SUM.splitlines(), 1) if "__syncthreads" in text]
+        done, proof = self.prove(ROW_SUM, task=SOURCE / "tests/mustpass/tasks/row_sum")
+        self.assertEqual(done.status, 0, done)
+        usual = proof["settings"][0]
+        self.assertEqual(usual["removable_barriers"], ["kernel.cu:%d" % line for line in (barriers[0], barriers[2])])
+        self.assertTrue(usual["any_order"])
+        self.assertIn("hint: ", done.out)
+        atomic = ROW_SUM.replace("y[blockIdx.x] = all;", "atomicAdd(y + blockIdx.x, all);").replace("empty", "zeros")
+        _, proof = self.prove(atomic, task=SOURCE / "tests/mustpass/tasks/row_sum")
+        self.assertFalse(proof["settings"][0]["any_order"])
+
+    def test_lists_the_decisions(self):
+        problem = self.write("problem.py", PROBLEM % "torch.relu(x) + x.clamp(max=100)")
+        _, proof = self.prove(MAP % "fmaxf(v, 0.f) + (v < 100.f ? v : 100.f)", task=problem)
+        usual = proof["settings"][0]
+        self.assertEqual(usual["varying_decisions"], 1)
+        self.assertEqual(len(usual["fixed_decisions"]), 1)
+        self.assertIn("always", usual["fixed_decisions"][0])
 
     def test_says_what_is_not_covered(self):
         done, _ = self.prove("int main() { return 0; }")

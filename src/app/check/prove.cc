@@ -66,7 +66,8 @@ Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
   report.direction = task::Name(question.direction);
   for (const task::Setting* setting : assay::Chosen(question)) {
     for (const auto inputs : {task::Distribution::kUsual, task::Distribution::kHeavy}) {
-      TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, *setting, inputs));
+      TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, *setting, inputs,
+                                          inputs == task::Distribution::kUsual));
       if (!proof.inapplicable) report.proofs.push_back(std::move(proof));
     }
   }
@@ -87,6 +88,7 @@ Json ToJson(const ProofReport& report) {
                         {"fields", proof.fields},
                         {"has_roots", proof.has_roots},
                         {"any_order", proof.any_order},
+                        {"removable_barriers", proof.removable_barriers},
                         {"varying_decisions", proof.varying_decisions},
                         {"fixed_decisions", proof.fixed_decisions},
                         {"outputs", std::move(outputs)},

@@ -14,6 +14,7 @@
 
 namespace cupel::emu {
 
+class MutedBarrier;
 class RaceTrial;
 class ShadowRun;
 
@@ -46,6 +47,7 @@ struct LaunchRequest {
   uint32_t processors = 1, processor_warps = 64;
   /// If not null, races between reads and writes do not end the launch. One host thread runs it.
   RaceTrial* trial = nullptr;
+  const MutedBarrier* muted = nullptr;
 };
 
 /// Device addresses [begin, end) that were written.

@@ -31,6 +31,7 @@
 #include "emu/nodes/nodes.h"
 #include "emu/shadow/nodes.h"
 #include "emu/shadow/shadow.h"
+#include "emu/sync/muted_barrier.h"
 #include "engine/state.h"
 #include "ptx/parser.h"
 
@@ -131,6 +132,7 @@ class Execution {
         shadows_(shadows),
         in_order_(attempt.in_order),
         trial_(attempt.trial) {
+    if (!options.muted_barrier.empty()) muted_.emplace(options.muted_barrier);
     if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
   }
 
@@ -277,10 +279,19 @@ class Execution {
         .in_order = in_order_,
         .processors = static_cast<uint32_t>(std::max(device_.sm_count, 1)),
         .processor_warps = static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes,
-        .trial = trial_};
+        .trial = trial_,
+        .muted = muted_ ? &*muted_ : nullptr};
     TRY_ASSIGN(LaunchOutcome outcome, RunLaunch(request, memory_, options_, pool_));
     advice_.wants_order |= outcome.wants_order;
     advice_.read_race |= outcome.read_race;
+    if (options_.full_checks && !muted_ && kernel->code) {
+      for (std::string& place : BarrierPlaces(*kernel->code)) {
+        if (std::ranges::find(run->barriers, place) == run->barriers.end()) {
+          run->barriers.push_back(std::move(place));
+        }
+      }
+    }
+    run->met_muted_barrier |= muted_ && muted_->met();
     run->order_matters |= kernel->has_global_atomics || kernel->has_shared_atomics ||
                           kernel->may_spin || cluster.Count() > 1;
     run->warp_instructions += outcome.counters.warp_instructions;
@@ -447,6 +458,7 @@ class Execution {
   std::vector<WrittenRange> written_;
   bool in_order_;
   RaceTrial* trial_;
+  std::optional<MutedBarrier> muted_;
   uint64_t executed_ = 0;  // warp instructions, about
   Advice advice_;
   bool stopped_ = false;
@@ -499,7 +511,8 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       ThreadPool alone(1);
       TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, attempt, &advice));
     }
-    if (!run.completed && advice.read_race && run.unsupported.empty()) {
+    const bool tries_races = options.muted_barrier.empty();
+    if (!run.completed && advice.read_race && run.unsupported.empty() && tries_races) {
       TRY(TryRaces(plan, arguments, options, attempt.in_order, &run));
     }
     if (run.completed) {
@@ -627,10 +640,9 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       if (plan.buffers[i].kind != plan::BufferKind::kArgument || argument >= types.size()) continue;
       const DType dtype = types[argument];
       if (!IsFloating(dtype) || IsFloat8(dtype)) continue;
-      const auto known =
-          std::find_if(given.begin(), given.end(), [&](const engine::FieldArgument& one) {
-            return one.index == plan.buffers[i].argument;
-          });
+      const auto known = std::find_if(
+          given.begin(), given.end(),
+          [&](const engine::FieldArgument& one) { return one.index == plan.buffers[i].argument; });
       const auto size = static_cast<uint64_t>(SizeOf(dtype));
       for (uint64_t at = 0; at < buffers[i].bytes / size; ++at) {
         const uint64_t address = buffers[i].address + at * size;

@@ -9,6 +9,7 @@
 #include "emu/core/op_flags.h"
 #include "emu/core/warp.h"
 #include "emu/core/worker.h"
+#include "emu/sync/muted_barrier.h"
 
 namespace cupel::emu {
 namespace {
@@ -30,6 +31,12 @@ void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& 
     uint32_t& mask = MaskAt(warp, op->dst);
     mask = (mask & ~group.mask) | (Reduced(barrier, op) & group.mask);
   }
+}
+
+/// Whether the race checks leave this barrier out.
+bool IsMuted(const Warp& warp, const Op* op) {
+  const MutedBarrier* muted = warp.worker->launch->request->muted;
+  return muted != nullptr && muted->Is(warp, op);
 }
 
 /// Releases all lanes that wait at barrier `id`. Aligned barriers require that all lanes of a warp
@@ -57,7 +64,9 @@ void Release(BlockState& block, Warp& releasing, uint32_t id) {
       DeliverReduction(warp, group, barrier);
       group.state = GroupState::kRunnable;
       block.ready[w] = true;
-      if (block.checker) block.checker->clocks().Leave(warp.index, group.mask, id);
+      if (block.checker && !IsMuted(warp, group.pc - 1)) {
+        block.checker->clocks().Leave(warp.index, group.mask, id);
+      }
     }
   }
   barrier = BarrierState{};
@@ -72,13 +81,12 @@ bool Full(const BlockState& block, const BarrierState& barrier) {
 }  // namespace
 
 void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint32_t expected) {
-  (void)op;
   BlockState& block = *warp.block;
   BarrierState& barrier = block.barriers[id];
   barrier.arrived += lanes;
   barrier.expected = expected;
   ++warp.worker->counters.barriers;
-  if (block.checker) block.checker->clocks().Arrive(warp.index, id);
+  if (block.checker && !IsMuted(warp, op)) block.checker->clocks().Arrive(warp.index, id);
   if (Full(block, barrier)) Release(block, warp, id);
 }
 
