@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -104,6 +105,14 @@ bool HasRace(const std::vector<records::Finding>& findings) {
 const char* OnlyOrder(const engine::Decision& d) {
   if (int{d.less} + int{d.equal} + int{d.greater} + int{d.unordered} != 1) return nullptr;
   return d.less ? "less" : d.equal ? "equal" : d.greater ? "greater" : "not a number";
+}
+
+double GotAt(const engine::OutputTensor& got, size_t at) {
+  return LoadAsDouble(got.dtype, got.bytes.data(), static_cast<int64_t>(at));
+}
+double WantedAt(const task::Output& wanted, size_t at) {
+  return LoadAsDouble(DType::kF64, wanted.truth.storage.data(),
+                      wanted.truth.offset + static_cast<int64_t>(at));
 }
 
 /// One proof.
@@ -292,7 +301,12 @@ class Prover {
         return NotProved(fmt::format("{} has another number of elements", output.name));
       }
     }
-    OutputProof proof = CompareElements(real.outputs[i], fields, results.functions);
+    std::vector<bool> infinite(fields[0].p->size());
+    for (size_t at = 0; at < infinite.size(); ++at) {
+      const double value = GotAt(real.outputs[i], at);
+      infinite[at] = std::isinf(value) && value == WantedAt(output, at);
+    }
+    OutputProof proof = CompareElements(real.outputs[i], fields, results.functions, infinite);
     if (proof.unexplained > 0) AddCauses(runs.front().outputs[i].shadow_causes, "", proof.reasons);
     proof.name = output.name;
     proof_.has_roots |=
@@ -302,10 +316,9 @@ class Prover {
     if (proof.differing > 0) {
       const int64_t at = proof.first_element;
       proof.first = task::IndexOf(at, output.shape);
-      proof.value = LoadAsDouble(real.outputs[i].dtype, real.outputs[i].bytes.data(), at);
+      proof.value = GotAt(real.outputs[i], static_cast<size_t>(at));
       proof.shadow = real.outputs[i].shadow[static_cast<size_t>(at)];
-      proof.truth =
-          LoadAsDouble(DType::kF64, output.truth.storage.data(), output.truth.offset + at);
+      proof.truth = WantedAt(output, static_cast<size_t>(at));
     }
     proof_.outputs.push_back(std::move(proof));
     return {};
@@ -390,7 +403,8 @@ const char* Name(ProofOutcome outcome) {
 
 OutputProof CompareElements(const engine::OutputTensor& real,
                             const std::array<ElementPair, oracle::kFields>& fields,
-                            const std::vector<std::string>& functions) {
+                            const std::vector<std::string>& functions,
+                            const std::vector<bool>& infinite) {
   OutputProof proof;
   proof.count = static_cast<int64_t>(real.shadow_state.size());
   Reasons reasons;
@@ -406,7 +420,8 @@ OutputProof CompareElements(const engine::OutputTensor& real,
       same_exponents += element.q == (*field.q)[i];
     }
     const bool equal = same == fields.size() || same_exponents == fields.size();
-    if (equal && (flags & (engine::kFieldUnknown | engine::kFieldWithin)) == 0) {
+    const bool is_infinite = i < infinite.size() && infinite[i];
+    if (is_infinite || (equal && (flags & (engine::kFieldUnknown | engine::kFieldWithin)) == 0)) {
       ++proof.proved;  // whatever was decided or rounded to integers is the same for inputs nearby
     } else if (real.shadow_state[i] != 0) {
       ++proof.unfollowed;

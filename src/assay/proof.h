@@ -72,10 +72,12 @@ struct ElementPair {
 };
 
 /// Compares an output. `real`: of a run with real numbers, for its flags and causes.
-/// `functions`: of the reference, known only by their arguments.
+/// `functions`: of the reference, known only by their arguments. `infinite`: elements that are the
+/// same infinite number in both, which has no element; empty: none.
 OutputProof CompareElements(const engine::OutputTensor& real,
                             const std::array<ElementPair, oracle::kFields>& fields,
-                            const std::vector<std::string>& functions = {});
+                            const std::vector<std::string>& functions = {},
+                            const std::vector<bool>& infinite = {});
 
 /// `question.seed` draws the case and the fields. Other inputs than the usual ones take other
 /// decisions. `tries_barriers`: also looks for barriers that order nothing, with a run for each.

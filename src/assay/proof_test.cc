@@ -34,12 +34,13 @@ class Elements {
     real_.shadow_causes = {{"setp at kernel.cu:3", 1}};
     return *this;
   }
-  OutputProof Compare(const std::vector<std::string>& functions = {}) const {
+  OutputProof Compare(const std::vector<std::string>& functions = {},
+                      const std::vector<bool>& infinite = {}) const {
     std::array<ElementPair, oracle::kFields> fields;
     for (size_t i = 0; i < fields.size(); ++i) {
       fields[i] = {&kernel_[i], &reference_, &exponents_};
     }
-    return CompareElements(real_, fields, functions);
+    return CompareElements(real_, fields, functions, infinite);
   }
 
  private:
@@ -90,6 +91,12 @@ TEST(Proof, RootsThatAgreeInSomeFieldMayLackASign) {
 
 TEST(Proof, WhatIsUnknownIsNotEqual) {
   EXPECT_EQ(Elements().SetAll(0, {1, 7, engine::kFieldUnknown}).Compare().proved, 2);
+}
+
+TEST(Proof, InfiniteNumbersHaveNoElement) {
+  const Elements infinite = Elements().SetAll(0, {0, 0, engine::kFieldUnknown});
+  EXPECT_EQ(infinite.Compare().proved, 2);
+  EXPECT_EQ(infinite.Compare({}, {true, false, false}).proved, 3);
 }
 
 TEST(Proof, NamesThePlacesOfDecisions) {
