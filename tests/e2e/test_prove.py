@@ -3,26 +3,31 @@ import json
 import unittest
 
 import kernels
+import proof_kernels
 from support import SOURCE, CupelTest
 
 
-PROBLEM = """
+def problem(reference, *shapes):
+    names = ", ".join("xyz"[:len(shapes)])
+    return f"""
 import torch
 import torch.nn as nn
 
 
 class Model(nn.Module):
-    def forward(self, x):
-        return %s
+    def forward(self, {names}):
+        return {reference}
 
 
 def get_inputs():
-    return [torch.randn(16, 128)]
+    return [{", ".join("torch.randn%r" % (shape,) for shape in shapes)}]
 
 
 def get_init_inputs():
     return []
 """
+
+
 MAP = """
 #include <torch/extension.h>
 __global__ void Map(const float* x, float* y, int n) {
@@ -118,13 +123,51 @@ class Prove(CupelTest):
         }
         for reference, formula in functions.items():
             with self.subTest(reference):
-                problem = self.write("problem.py", PROBLEM % reference)
-                done, proof = self.prove(MAP % formula, task=problem)
+                task = self.write("problem.py", problem(reference, (16, 128)))
+                done, proof = self.prove(MAP % formula, task=task)
                 self.assertEqual(done.status, 0, done)
                 self.assertEqual(proof["outcome"], "proved")
-        problem = self.write("problem.py", PROBLEM % "torch.nn.functional.gelu(x)")
-        done, _ = self.prove(MAP % "0.5f * v * (1.0f + tanhf(0.7978846f * (v + 0.044715f * v * v * v)))", task=problem)
+        task = self.write("problem.py", problem("torch.nn.functional.gelu(x)", (16, 128)))
+        done, _ = self.prove(MAP % "0.5f * v * (1.0f + tanhf(0.7978846f * (v + 0.044715f * v * v * v)))", task=task)
         self.assertNotEqual(done.status, 0, done)
+
+    def test_other_ways_to_compute_a_function_are_proved(self):
+        pairs = {
+            "conv2d, Winograd": (problem("torch.nn.functional.conv2d(x, y)", (2, 4, 10, 10), (3, 4, 3, 3)),
+                                 proof_kernels.WINOGRAD),
+            "variance, Welford": (problem("x.var(1)", (16, 77)), proof_kernels.WELFORD),
+            "layer norm": (problem("torch.nn.functional.layer_norm(x, (64,))", (16, 64)), proof_kernels.LAYER_NORM),
+            "split-K": (problem("x @ y", (12, 64), (64, 20)), proof_kernels.SPLIT_K),
+            "online softmax": (problem("torch.softmax(x, 1)", (8, 300)), proof_kernels.ONLINE_SOFTMAX),
+        }
+        for name, (reference, kernel) in pairs.items():
+            with self.subTest(name):
+                done, proof = self.prove(kernel, task=self.write("problem.py", reference))
+                self.assertEqual(done.status, 0, done)
+                self.assertEqual({setting["outcome"] for setting in proof["settings"]}, {"proved"})
+
+    def test_planted_differences_are_reported(self):
+        norm = problem("torch.nn.functional.layer_norm(x, (64,))", (16, 64))
+        softmax = problem("torch.softmax(x, 1)", (8, 300))
+        conv = problem("torch.nn.functional.conv2d(x, y)", (2, 4, 10, 10), (3, 4, 3, 3))
+        gelu = problem("torch.nn.functional.gelu(x, approximate='tanh')", (16, 128))
+        formula = "0.5f * v * (1.0f + tanhf(0.7978846f * (v + 0.044715f * v * v * v)))"
+        cases = {
+            "no eps": (norm, proof_kernels.LAYER_NORM.replace("1e-5f", "0.f")),
+            "another eps": (norm, proof_kernels.LAYER_NORM.replace("1e-5f", "1.0001e-5f")),
+            "a coefficient in 10^4": (conv, proof_kernels.WINOGRAD.replace(
+                "float m[4][4] = {};", "float m[4][4] = {{i == 7 ? 1e-9f : 0.f}};")),
+            "a dropped tail": (softmax, proof_kernels.ONLINE_SOFTMAX.replace(
+                "= weight / sum", "= row[i] - largest < -4.f ? 0.f : weight / sum")),
+            "a constant truncated": (gelu, MAP % formula.replace("0.7978846f", "0.79788447f")),
+            "an approximation": (gelu, MAP % formula.replace("0.044715f", "0.044715001f * 1.0000001f")),
+        }
+        for name, (reference, kernel) in cases.items():
+            with self.subTest(name):
+                done, proof = self.prove(kernel, task=self.write("problem.py", reference))
+                self.assertIn(done.status, (1, 3), done)
+                outputs = [output for setting in proof["settings"] for output in setting["outputs"]]
+                self.assertTrue(any(output["proved"] < output["elements"] for output in outputs), done)
 
     def test_check_has_a_section(self):
         def check(source, *more):
@@ -162,8 +205,8 @@ class Prove(CupelTest):
         self.assertFalse(proof["settings"][0]["any_order"])
 
     def test_lists_the_decisions(self):
-        problem = self.write("problem.py", PROBLEM % "torch.relu(x) + x.clamp(max=100)")
-        _, proof = self.prove(MAP % "fmaxf(v, 0.f) + (v < 100.f ? v : 100.f)", task=problem)
+        task = self.write("problem.py", problem("torch.relu(x) + x.clamp(max=100)", (16, 128)))
+        _, proof = self.prove(MAP % "fmaxf(v, 0.f) + (v < 100.f ? v : 100.f)", task=task)
         usual = proof["settings"][0]
         self.assertEqual(usual["varying_decisions"], 1)
         self.assertEqual(len(usual["fixed_decisions"]), 1)
