@@ -143,7 +143,7 @@ class TorchOperators : public plan::OperatorRunner {
     return Ask(std::move(request));
   }
 
-  Result<std::string> Run(const Operator& work, bool in_float64,
+  Result<std::string> Run(const Operator& work, const plan::Arithmetic& arithmetic,
                           const std::function<std::span<std::byte>(int)>& memory) override {
     const std::lock_guard lock(mutex_);
     std::map<int, Extent> ranges = ExtentsOf(work);
@@ -169,7 +169,8 @@ class TorchOperators : public plan::OperatorRunner {
     });
     Json request = plan::WriteOperator(moved);
     request["op"] = "run";
-    request["in_float64"] = in_float64;
+    request["in_float64"] = arithmetic.in_float64 || arithmetic.field != nullptr;
+    if (arithmetic.field != nullptr) request["field"] = *arithmetic.field;
     request["file"] = path.string();
     request["ranges"] = std::move(places);
     const auto answer = Ask(std::move(request));

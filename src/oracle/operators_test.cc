@@ -55,7 +55,7 @@ class OperatorsTest : public testing::Test {
   }
 
   std::string Run(const Operator& work, bool in_float64 = false) {
-    const auto problem = runner_->Run(work, in_float64, [&](int buffer) {
+    const auto problem = runner_->Run(work, {.in_float64 = in_float64}, [&](int buffer) {
       return std::as_writable_bytes(std::span(memory_[static_cast<size_t>(buffer)]));
     });
     EXPECT_TRUE(problem) << problem.error().ToString();

@@ -22,6 +22,16 @@ inline bool HasOperators(const Plan& plan) {
                      [](const Node& node) { return std::holds_alternative<Operator>(node.work); });
 }
 
+/// What an operator computes with.
+struct Arithmetic {
+  /// All floating-point views must be float64, and dtypes among the arguments mean float64 too.
+  bool in_float64 = false;
+  /// Also in float64, and each such view has one more dimension in front, of 2: the numbers, then
+  /// the bits of elements of a field, p and q << 32. {"index", "seed", "numbers": [{"value" (in
+  /// hexadecimal), "p", "q"}]}, as engine/field.h. Null: no elements.
+  const Json* field = nullptr;
+};
+
 /// Thread-safe.
 class OperatorRunner {
  public:
@@ -39,10 +49,9 @@ class OperatorRunner {
   virtual Result<Json> Describe(const Json& question) = 0;
 
   /// Executes an operator. `memory(i)` are the bytes of buffer i of the plan, in which all views
-  /// are. With `in_float64`, all floating-point views must be float64, and dtypes among the
-  /// arguments mean float64 too. Returns what PyTorch says against the call; empty if it was
-  /// executed.
-  virtual Result<std::string> Run(const Operator& work, bool in_float64,
+  /// are. Returns what PyTorch says against the call, or that a field does not cover it; empty if
+  /// it was executed.
+  virtual Result<std::string> Run(const Operator& work, const Arithmetic& arithmetic,
                                   const std::function<std::span<std::byte>(int)>& memory) = 0;
 };
 

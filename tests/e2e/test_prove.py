@@ -192,6 +192,28 @@ class Prove(CupelTest):
                               "--seed", "3", timeout=300)
             self.assertEqual(done.status, status, done)
 
+    def test_operators_of_the_host_code_are_followed(self):
+        host = """
+#include <torch/extension.h>
+__global__ void Add(const float* a, float* b, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] += a[i] * 0.1f;
+}
+torch::Tensor forward(torch::Tensor x, torch::Tensor y) {
+  auto a = torch::matmul(x, y), b = torch::softmax(a, 1);
+  const int n = b.numel();
+  Add<<<(n + 127) / 128, 128>>>(a.data_ptr<float>(), b.data_ptr<float>(), n);
+  b.mul_(3.0);
+  return b;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+        task = self.write("problem.py", problem("3 * torch.softmax(x @ y, 1) + x @ y * 0.3", (8, 32), (32, 16)))
+        done, proof = self.prove(host, "--operators", "allowed", task=task)
+        self.assertEqual(done.status, 0, done)
+        done, proof = self.prove(host.replace("3.0", "3.00000001"), "--operators", "allowed", task=task)
+        self.assertNotEqual(done.status, 0, done)
+
     def test_names_barriers_that_order_nothing(self):
         barriers = [i for i, text in enumerate(ROW_SUM.splitlines(), 1) if "__syncthreads" in text]
         done, proof = self.prove(ROW_SUM, task=SOURCE / "tests/mustpass/tasks/row_sum")

@@ -209,7 +209,7 @@ Result<NodeOutcome> NodeRunner::Run(const plan::Operator& work,
     AccessView(view, work.name.c_str(), is_written ? "writes" : "reads", &outcome);
   });
   if (!outcome.ok()) return outcome;
-  TRY_ASSIGN(const std::string problem, operators.Run(work, false, [&](int buffer) {
+  TRY_ASSIGN(const std::string problem, operators.Run(work, {}, [&](int buffer) {
     const BoundBuffer& bound = buffers_[static_cast<size_t>(buffer)];
     return std::span(memory_.Host(bound.address), bound.bytes);
   }));

@@ -14,7 +14,8 @@ using engine::FieldElement;
 
 /// Numbers with at most so many significant bits are what they are.
 constexpr int kShortDigits = 12;
-constexpr double kWhole = 0x1p31;   // so are whole numbers below this
+constexpr double kWhole = 0x1p31;  // so are whole numbers below this
+constexpr double kLargestExponent = 4096;
 constexpr uint64_t kInputs = 1024;  // what Hash is asked for: inputs from here on, functions below
 
 // ln(2) as expm1f of the CUDA library has it.
@@ -60,6 +61,7 @@ Field::Field(const engine::FieldOptions& options)
     : p_(engine::kFieldPrimes.at(static_cast<size_t>(options.index))),
       q_((p_.m - 1) / 2),
       seed_(options.seed),
+      options_(options),
       index_(options.index) {
   for (const engine::FieldNumber& number : options.numbers) {
     const FieldElement element{number.p % p_.m, number.q % q_.m, 0};
@@ -156,7 +158,7 @@ double Field::Sqrt(double a) const {
       {p_.Power(x.p, (p_.m + 1) / 4), q_.Power(x.q, (q_.m + 1) / 4), x.flags | engine::kFieldRoot});
 }
 
-double Field::Exp2(double a) const {
+double Field::Exp2(double a, double value) const {
   if (FieldElement e = Raw(a); (e.flags & engine::kFieldLogarithm) != 0) {
     e.flags &= ~uint32_t{engine::kFieldLogarithm};
     return Carried(e);
@@ -164,8 +166,10 @@ double Field::Exp2(double a) const {
   const FieldElement x = At(a);
   uint32_t flags = x.flags | engine::kFieldDeep;
   if ((x.flags & engine::kFieldDeep) != 0) flags |= engine::kFieldOpaque;
-  if (x.q == 0) return Carried({1, 1, flags});
-  return Carried({p_.Power(2, x.q), q_.Reduce(Hash(0, x.q)), flags});
+  const int whole = std::fabs(value) < kLargestExponent ? static_cast<int>(std::floor(value)) : 0;
+  const uint32_t rest = q_.Add(x.q, q_.Neg(q_.OfInteger(whole)));
+  const uint32_t hash = rest == 0 ? 1 : q_.Reduce(Hash(0, rest));
+  return Carried({p_.Power(2, x.q), q_.Mul(hash, q_.PowerOfTwo(whole)), flags});
 }
 
 double Field::Fma(double a, double b, double c, const double (&values)[3]) const {
@@ -177,7 +181,7 @@ double Field::Fma(double a, double b, double c, const double (&values)[3]) const
   if ((factors & engine::kFieldStep) != 0) {
     step = LibraryStep(a, b, c, values);
   } else if ((Raw(c).flags & engine::kFieldStep) != 0) {
-    step = LibrarySum(a, b, c);
+    step = LibrarySum(a, b, c, values);
   } else if ((factors & engine::kFieldConstant) != 0) {
     step = LibraryStart(a, b, c, values);
   }
@@ -226,9 +230,9 @@ double Field::AnyOf(double a, double b) {
   return Carried({x.p, x.q, Both(x, y) | engine::kFieldOpaque});
 }
 
-double Field::Tanh(double a) const {
-  const double one = Leaf(1);
-  return Sub(one, Div(Leaf(2), Add(Exp2(Mul(Mul(a, log2e_), Leaf(2))), one)));
+double Field::Tanh(double a, double value) const {
+  const double one = Leaf(1), twice = Mul(Mul(a, log2e_), Leaf(2));
+  return Sub(one, Div(Leaf(2), Add(Exp2(twice, 2 * value * std::numbers::log2e), one)));
 }
 
 double Field::Hashed(uint64_t function, double a) const {

@@ -4,7 +4,7 @@
 //
 // - sums, products, quotients: exact. A quotient by zero is unknown.
 // - ex2: 2^(x + y) = 2^x 2^y, and 2^k for whole k. Its result as an exponent is known only by its
-//   argument. tanh x = 1 - 2 / (e^(2x) + 1).
+//   argument, and that 2^(x + k) = 2^k 2^x. tanh x = 1 - 2 / (e^(2x) + 1).
 // - sqrt: x^((p + 1) / 4), which is multiplicative. It is a root of x or of -x.
 // - lg2: modulo q, the discrete logarithm of x or -x: log2(xy) = log2 x + log2 y. Modulo p, it is
 //   known only by its argument.
@@ -43,10 +43,12 @@ class Field {
   double Div(double a, double b) const;
   double Sqrt(double a) const;
   double Rsqrt(double a) const { return Div(Leaf(1), Sqrt(a)); }
-  double Exp2(double a) const;
+  /// `value`: that of a in the registers, whose whole part k counts: modulo q, 2^(k + f) is 2^k
+  /// times a function of f that is known only by its argument.
+  double Exp2(double a, double value) const;
   double Log2(double a) const;
   double Ln(double a) const { return Mul(Log2(a), ln2_); }
-  double Tanh(double a) const;
+  double Tanh(double a, double value) const;
   double Sin(double a) const { return Odd(2, a); }
   double Cos(double a) const { return Hashed(3, a); }
   double Erf(double a) const { return Odd(4, a); }
@@ -66,6 +68,20 @@ class Field {
   static Vectors Unpacked(const std::vector<double>& elements, int length);
   /// sum + the dot product of vector `i` of a and vector `j` of b
   double AddDot(const Vectors& a, size_t i, const Vectors& b, size_t j, double sum) const;
+  /// An element for PyTorch, which knows no flags; these are added to `flags`. And one from there.
+  static double Sent(double element, uint32_t* flags) {
+    const engine::FieldElement e = At(element);
+    *flags |= e.flags;
+    return Carried({e.p, e.q, 0});
+  }
+  static double Received(double element, uint32_t flags) {
+    constexpr uint32_t kOfFunctions =
+        engine::kFieldOpaque | engine::kFieldRoot | engine::kFieldDeep;
+    const engine::FieldElement e = Raw(element);
+    return Carried({e.p, e.q, flags | kOfFunctions});
+  }
+  const engine::FieldOptions& options() const { return options_; }
+
   /// One of two equal numbers: the reference may choose the other one.
   static double AnyOf(double a, double b);
 
@@ -115,9 +131,10 @@ class Field {
   /// takes part. `argument`: modulo q, that of the polynomial.
   std::optional<double> LibraryStart(double a, double b, double c, const double (&values)[3]) const;
   std::optional<double> LibraryStep(double a, double b, double c, const double (&values)[3]) const;
-  std::optional<double> LibrarySum(double a, double b, double c) const;
+  std::optional<double> LibrarySum(double a, double b, double c, const double (&values)[3]) const;
   std::optional<double> LibraryProduct(double a, double b) const;
-  std::optional<double> LibraryEnd(uint32_t number, uint32_t argument, double x) const;
+  std::optional<double> LibraryEnd(uint32_t number, uint32_t argument, double x,
+                                   double value) const;
 
   Modulus p_, q_;
   uint64_t seed_;
@@ -131,6 +148,7 @@ class Field {
 
   /// By the bits of a positive double: numbers, and these scaled to [1/2, 1).
   std::unordered_map<uint64_t, engine::FieldElement> numbers_, scaled_;
+  engine::FieldOptions options_;
   int index_;
   double log2e_ = 0, ln2_ = 0;
 };

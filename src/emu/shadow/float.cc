@@ -144,7 +144,8 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kRsqrt:
       return field.Rsqrt(a);
     case Exact::kEx2:
-      return value == -std::numeric_limits<double>::infinity() ? field.Leaf(0) : field.Exp2(a);
+      return value == -std::numeric_limits<double>::infinity() ? field.Leaf(0)
+                                                               : field.Exp2(a, value);
     case Exact::kLg2:
       return field.Log2(a);
     case Exact::kSin:
@@ -152,7 +153,7 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kCos:
       return field.Cos(a);
     case Exact::kTanh:
-      return field.Tanh(a);
+      return field.Tanh(a, value);
     case Exact::kMin:
       if (value == x.value[1][i]) return field.AnyOf(a, b);
       return std::isnan(value) || x.value[1][i] < value ? b : a;

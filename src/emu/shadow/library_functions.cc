@@ -92,17 +92,19 @@ std::optional<double> Field::LibraryStep(double a, double b, double c,
   }
   const bool same = other == At(c);
   if (!same || step != last + static_cast<uint32_t>(polynomial.products())) return std::nullopt;
-  return LibraryEnd(number, factor.q, second ? a : b);
+  return LibraryEnd(number, factor.q, second ? a : b, values[second ? 0 : 1]);
 }
 
-std::optional<double> Field::LibrarySum(double a, double b, double c) const {
+std::optional<double> Field::LibrarySum(double a, double b, double c,
+                                        const double (&values)[3]) const {
   const FieldElement sum = Raw(c);
   const uint32_t step = sum.p % kSteps + 1, number = sum.p / kSteps;
   const LibraryPolynomial& polynomial = LibraryPolynomials().at(number);
   const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
   if (polynomial.end != End::kLog2OfOneMore || step != last + 2) return std::nullopt;
   for (const bool second : {false, true}) {
-    if (Raw(second ? b : a) == Raw(log2e_)) return LibraryEnd(number, sum.q, second ? a : b);
+    if (Raw(second ? b : a) == Raw(log2e_))
+      return LibraryEnd(number, sum.q, second ? a : b, values[second ? 0 : 1]);
   }
   return std::nullopt;
 }
@@ -118,12 +120,13 @@ std::optional<double> Field::LibraryProduct(double a, double b) const {
   return Carried(StepElement(number, step, factor.q, factor.flags | other.flags));
 }
 
-std::optional<double> Field::LibraryEnd(uint32_t number, uint32_t argument, double x) const {
+std::optional<double> Field::LibraryEnd(uint32_t number, uint32_t argument, double x,
+                                        double value) const {
   const End end = LibraryPolynomials().at(number).end;
   const auto is_argument = [&](double t) { return Raw(t).q == argument; };
   if (end == End::kErf || end == End::kTanh) {
     if (!is_argument(Mul(x, x))) return std::nullopt;
-    return end == End::kErf ? Erf(x) : Tanh(x);
+    return end == End::kErf ? Erf(x) : Tanh(x, value);
   }
   if (end == End::kLog2OfErfc) {
     const double t = Neg(x);
@@ -133,7 +136,9 @@ std::optional<double> Field::LibraryEnd(uint32_t number, uint32_t argument, doub
     return Carried(rest);
   }
   if (!is_argument(x)) return std::nullopt;
-  if (end == End::kExpLessOne) return Sub(Exp2(Mul(x, log2e_)), Leaf(1));
+  if (end == End::kExpLessOne) {
+    return Sub(Exp2(Mul(x, log2e_), value * std::numbers::log2e), Leaf(1));
+  }
   return end == End::kLnOfOneMore ? Ln(Add(x, Leaf(1))) : Log2(Add(x, Leaf(1)));
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "base/json.h"
 #include "emu/nodes/gemm.h"
 #include "emu/shadow/small.h"
 #include "task/tensor.h"
@@ -131,7 +132,8 @@ void ShadowNodes::ReadView(const plan::View& view, bool is_result, ExactCall* ca
   std::vector<std::byte>& bytes = call->memory.emplace_back();
   call->is_too_large |= count > kMostElements;
   if (call->is_too_large || count <= 0) return;
-  bytes.resize(static_cast<size_t>(count * size));
+  const bool has_elements = is_float && shadows_.field() != nullptr;
+  bytes.resize(static_cast<size_t>(count * size * (has_elements ? 2 : 1)));
   if (is_result) return;
   const uint64_t base = DeviceAddress(buffers_, view.address);
   ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
@@ -139,7 +141,12 @@ void ShadowNodes::ReadView(const plan::View& view, bool is_result, ExactCall* ca
     const Shadow shadow = ReadElement(address, view.dtype);
     call->flags |= shadow.flags;
     std::byte* to = bytes.data() + i * size;
-    if (is_float) {
+    if (has_elements) {
+      const double value = ValueOfBits(view.dtype, BitsAt(memory_.Host(address), view.dtype));
+      const double element = shadows_.field()->Sent(shadow.exact, &call->element_flags);
+      std::memcpy(to, &value, sizeof value);
+      std::memcpy(to + count * size, &element, sizeof element);
+    } else if (is_float) {
       std::memcpy(to, &shadow.exact, sizeof shadow.exact);
     } else {
       std::memcpy(to, memory_.Host(address), static_cast<size_t>(size));
@@ -158,10 +165,13 @@ void ShadowNodes::Before(const plan::Operator& work) {
   plan::ForEachView(call_.work, [&](plan::View& view, bool /*is_written*/) {
     const auto index = static_cast<ptrdiff_t>(call_.memory.size());
     ReadView(view, index >= views - first_result, &call_);
+    std::vector<int64_t> shape = view.shape;
+    const bool is_float = IsFloating(view.dtype);
+    if (is_float && shadows_.field() != nullptr) shape.insert(shape.begin(), 2);
     view = {{static_cast<int>(index), 0},
-            IsFloating(view.dtype) ? DType::kF64 : view.dtype,
-            view.shape,
-            task::ContiguousStrides(view.shape)};
+            is_float ? DType::kF64 : view.dtype,
+            shape,
+            task::ContiguousStrides(shape)};
   });
 }
 
@@ -174,17 +184,36 @@ void ShadowNodes::WriteView(const plan::View& view, const std::vector<std::byte>
     const uint64_t bits = BitsAt(memory_.Host(address), view.dtype);
     Shadow shadow{LeafOf(shadows_.field(), ValueOfBits(view.dtype, bits)), flags};
     if (exact != nullptr && IsFloating(view.dtype)) {
-      std::memcpy(&shadow.exact, exact->data() + i * 8, sizeof shadow.exact);
+      const bool has_elements = shadows_.field() != nullptr;
+      const int64_t from = has_elements ? CountOf(view.shape) + i : i;
+      std::memcpy(&shadow.exact, exact->data() + from * 8, sizeof shadow.exact);
+      if (has_elements) shadow.exact = Field::Received(shadow.exact, call_.element_flags);
     }
     shadows_.Write(address, view.dtype, bits, shadow);
   });
 }
 
+namespace {
+
+Json FieldJson(const engine::FieldOptions& options) {
+  Json numbers = Json::array();
+  for (const engine::FieldNumber& number : options.numbers) {
+    numbers.push_back(
+        {{"value", fmt::format("{:a}", number.value)}, {"p", number.p}, {"q", number.q}});
+  }
+  return {{"index", options.index}, {"seed", options.seed}, {"numbers", std::move(numbers)}};
+}
+
+}  // namespace
+
 Status ShadowNodes::After(const plan::Operator& work, plan::OperatorRunner& operators) {
-  const bool in_field = shadows_.field() != nullptr;
-  std::string problem = in_field ? "not followed in a field" : "it is too large";
-  if (!call_.is_too_large && !in_field) {
-    TRY_ASSIGN(problem, operators.Run(call_.work, true, [&](int buffer) {
+  const Field* field = shadows_.field();
+  std::string problem = "it is too large";
+  if (!call_.is_too_large) {
+    const Json options = field != nullptr ? FieldJson(field->options()) : Json();
+    const plan::Arithmetic arithmetic{.in_float64 = true,
+                                      .field = field != nullptr ? &options : nullptr};
+    TRY_ASSIGN(problem, operators.Run(call_.work, arithmetic, [&](int buffer) {
       return std::span(call_.memory[static_cast<size_t>(buffer)]);
     }));
   }

@@ -53,6 +53,7 @@ class ShadowNodes {
     plan::Operator work;
     std::vector<std::vector<std::byte>> memory;  // of the views, in the order of ForEachView
     uint32_t flags = 0;                          // of all arguments
+    uint32_t element_flags = 0;                  // the same, of their elements
     bool is_too_large = false;
   };
   void ReadView(const plan::View& view, bool is_result, ExactCall* call) const;

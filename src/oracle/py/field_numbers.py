@@ -17,6 +17,7 @@ LIMB = 15  # bits; sums of 2^23 products of limbs are exact in float64
 INPUTS, LOG2, SIN, COS, ERF = 1024, 1, 2, 3, 4  # what hashed() is asked for
 WORD = (1 << 64) - 1
 SHORT, ROUNDING = 10 ** 7, 2.0 ** -50  # denominators of short fractions; some roundings of float64
+LARGEST_EXPONENT = 4096
 ROOT = 23171  # above the root of 2^29
 BABY, FIRST_PRIMES = 1 << 14, 50  # steps of logarithms; primes below this have no smaller ones to begin with
 MOST_COMBINED = 16  # numbers of a reference whose products and quotients host code may compute
@@ -171,10 +172,17 @@ def inputs(seed: int, index: int, positions: torch.Tensor) -> Residues:
     return [hashed(seed, INPUTS + 2 * index + i // FIELDS, positions) % m for i, m in enumerate(MODULI)]
 
 
-def exp2(seed: int, a: Residues) -> Residues:
-    powers = [two_to(a[FIELDS + i], p) for i, p in enumerate(PRIMES)]
-    exponents = [hashed(seed, 0, a[FIELDS + i]) % MODULI[FIELDS + i] for i in range(FIELDS)]
-    return powers + [torch.where(a[FIELDS + i] == 0, torch.ones_like(e), e) for i, e in enumerate(exponents)]
+def exp2(seed: int, a: Residues, real: torch.Tensor) -> Residues:
+    """Modulo q, 2^k times a function of the rest that is known only by its argument. k: the whole part of `real`."""
+    whole = torch.where(real.abs() < LARGEST_EXPONENT, real, 0).floor().long()
+    powers, exponents = [], []
+    for p, part in zip(PRIMES, a[FIELDS:]):
+        q = p // 2
+        rest = (part - whole) % q
+        hashes = torch.where(rest == 0, 1, hashed(seed, 0, rest) % q)
+        powers.append(two_to(part, p))
+        exponents.append(hashes * two_to(whole % (q - 1), q) % q)
+    return powers + exponents
 
 
 def bilinear(f: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], a: Residues, b: Residues) -> Residues:

@@ -258,7 +258,7 @@ def exponential(tensor: FieldTensor) -> Residues:
     if known is not None and torch.equal(tensor.real, known[0]):  # not changed in place since
         return known[1].residues
     exponents = field.mul(tensor.residues, [torch.tensor(v) for v in tensor.numbers.log2e])
-    return without_infinite(tensor, field.exp2(tensor.numbers.seed, exponents))
+    return without_infinite(tensor, field.exp2(tensor.numbers.seed, exponents, tensor.real * math.log2(math.e)))
 
 
 def without_infinite(tensor: FieldTensor, powers: Residues) -> Residues:
@@ -291,7 +291,7 @@ unary("reciprocal", torch.reciprocal, lambda t: field.inverse(t.residues))
 unary("sqrt", torch.sqrt, root_of)
 unary("rsqrt", torch.rsqrt, lambda t: field.inverse(root_of(t)))
 unary("exp", torch.exp, exponential)
-unary("exp2", torch.exp2, lambda t: without_infinite(t, field.exp2(t.numbers.seed, t.residues)))
+unary("exp2", torch.exp2, lambda t: without_infinite(t, field.exp2(t.numbers.seed, t.residues, t.real)))
 unary("log2", torch.log2, logarithm)
 unary("log", torch.log, natural)
 unary("sin", torch.sin, known_function("sin", lambda seed, a: field.odd(seed, field.SIN, a)))

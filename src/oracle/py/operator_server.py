@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,25 +33,28 @@ def view_of(memory: list[torch.Tensor], view: Json) -> torch.Tensor:
     return typed.as_strided(view["shape"], view["strides"], typed.storage_offset() + offset // size)
 
 
-def decoded(memory: list[torch.Tensor], value: Any) -> Any:
+Find = Callable[[list[torch.Tensor], Json], torch.Tensor]
+
+
+def decoded(memory: list[torch.Tensor], value: Any, find: Find) -> Any:
     """An argument as cupel writes it: null, a bool, a text, {"int"}, {"float"}, {"list"} or {"view"}."""
     if not isinstance(value, dict):
         return value
     if "view" in value:
-        return view_of(memory, value["view"])
+        return find(memory, value["view"])
     if "list" in value:
-        return [decoded(memory, item) for item in value["list"]]
+        return [decoded(memory, item, find) for item in value["list"]]
     return int(value["int"]) if "int" in value else float(value["float"])
 
 
-def call(request: Json, memory: list[torch.Tensor]) -> tuple[Any, list[Any], list[Any]]:
+def call(request: Json, memory: list[torch.Tensor], find: Find = view_of) -> tuple[Any, list[Any], list[Any]]:
     """Calls the operator. Returns its schema, its arguments and a list of its results."""
     chosen = operator(request["name"])
     declared = chosen._schema.arguments
     if len(request["arguments"]) != len(declared):
         raise Refused("%s takes %d arguments" % (request["name"], len(declared)))
     device = memory[0].device if memory else CPU
-    arguments = [value_for(argument, decoded(memory, value), request.get("in_float64", False), device)
+    arguments = [value_for(argument, decoded(memory, value, find), request.get("in_float64", False), device)
                  for argument, value in zip(declared, request["arguments"], strict=True)]
     check_dropout(chosen._schema, arguments)
     arguments = without_statistics(chosen._schema, arguments)
@@ -95,6 +99,9 @@ def put(result: torch.Tensor, place: torch.Tensor) -> None:
 
 
 def execute(request: Json, memory: list[torch.Tensor]) -> None:
+    if "field" in request:
+        import operator_field  # few requests need it
+        return operator_field.execute(request, memory, call, view_of)
     _, _, results = call(request, memory)
     if len(results) != len(request["results"]):
         raise Refused("%s has %d results" % (request["name"], len(results)))
