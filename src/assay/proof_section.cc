@@ -14,17 +14,18 @@ namespace {
 
 constexpr double kMostSeconds = 1;  // of the engine, for all trials: a proof costs about as much
 
-/// The listed setting that passed and cost least.
-const records::SettingReport* Cheapest(const records::Verdict& verdict, const Question& question) {
-  const records::SettingReport* cheapest = nullptr;
+/// The first listed setting that passed, and was cheap if any was. Null: there is none.
+const records::SettingReport* FirstCheap(const records::Verdict& verdict, const Question& question) {
+  const records::SettingReport* chosen = nullptr;
+  const auto listed = question.task->SettingsOf(question.direction);
   for (const records::SettingReport& report : verdict.settings) {
-    const auto listed = question.task->SettingsOf(question.direction);
-    const bool is_listed = std::any_of(
-        listed.begin(), listed.end(), [&](const auto& setting) { return setting.id == report.id; });
+    const bool is_listed =
+        std::ranges::any_of(listed, [&](const auto& setting) { return setting.id == report.id; });
     if (!is_listed || !report.passed()) continue;
-    if (cheapest == nullptr || report.seconds.engine < cheapest->seconds.engine) cheapest = &report;
+    if (report.seconds.engine <= kMostSeconds) return &report;
+    if (chosen == nullptr) chosen = &report;
   }
-  return cheapest;
+  return chosen;
 }
 
 std::string WhyNot(const Proof& proof) {
@@ -53,7 +54,7 @@ std::string Difference(const Proof& proof) {
 
 Status AddProof(const Parts& parts, const Candidate& candidate, const Question& question,
                 records::Verdict& verdict) {
-  const records::SettingReport* report = Cheapest(verdict, question);
+  const records::SettingReport* report = FirstCheap(verdict, question);
   if (report == nullptr) return {};
   verdict.proof.setting = report->id;
   verdict.proof.outcome = Name(ProofOutcome::kNotProved);

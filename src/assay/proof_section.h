@@ -8,8 +8,8 @@
 
 namespace cupel::assay {
 
-/// Tries to prove an accepted candidate at the setting that costs least, if it costs little there.
-/// Adds a limit if it differs. Errors: those of the parts.
+/// Tries to prove an accepted candidate at the first setting where that costs little. Adds a limit
+/// if it differs. Errors: those of the parts.
 Status AddProof(const Parts& parts, const Candidate& candidate, const Question& question,
                 records::Verdict& verdict);
 

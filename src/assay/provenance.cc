@@ -187,8 +187,8 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
   }
   if (verdict.proof.outcome == "not proved") {
     list.push_back(
-        fmt::format("equality as a function of real numbers beyond 2^-20 of the scale ({})",
-                    verdict.proof.message));
+        fmt::format("equality as a function of real numbers beyond 2^-20 of the scale ({}: {})",
+                    verdict.proof.setting, verdict.proof.message));
   }
   AddUntried(verdict, "equality in exact arithmetic", &records::Established::shadow_note, list);
   AddUntried(verdict, "bit-equality on small integers", &records::Established::exact_note, list);
