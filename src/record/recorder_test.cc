@@ -585,7 +585,7 @@ class FakeOperators : public plan::OperatorRunner {
     if (!is_relu) output["storage"] = 0;
     return Json{{"outputs", Json::array({output})}, {"mutated", Json::array()}};
   }
-  Result<std::string> Run(const plan::Operator&, bool,
+  Result<std::string> Run(const plan::Operator&, const plan::Arithmetic&,
                           const std::function<std::span<std::byte>(int)>&) override {
     return std::string();
   }
