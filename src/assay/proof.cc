@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -62,15 +63,18 @@ class Reasons {
 
 /// Why elements with these flags may differ though the functions are equal. Null: no reason.
 const char* ReasonOf(uint32_t flags) {
-  if ((flags & engine::kFieldUnknown) != 0) {
-    return "infinite numbers, or a quotient by zero in a field";
-  }
   if ((flags & (engine::kFieldConstant | engine::kFieldWithin)) != 0) {
     return "a constant that is no number of the reference, rounded to its type";
+  }
+  if ((flags & engine::kFieldUnknown) != 0) {
+    return "infinite numbers, or a quotient by zero in a field";
   }
   if ((flags & engine::kFieldOpaque) != 0) {
     return "a law of logarithms, sines, nested exponentials or squares of roots may be missing, or "
            "another of equal numbers is chosen";
+  }
+  if ((flags & engine::kFieldRoot) != 0) {
+    return "square roots of the kernel, whose signs in a field may be others";
   }
   return nullptr;
 }
@@ -153,8 +157,7 @@ class Prover {
                      : open                       ? ProofOutcome::kNotProved
                                                   : ProofOutcome::kProved;
     // What is proved may be rounded badly.
-    const bool is_proved = proof_.outcome == ProofOutcome::kProved;
-    if (!is_proved && !proof_.beyond_tolerance.empty()) TRY(Wrong(proof_.beyond_tolerance));
+    if (is_wrong_) TRY(Wrong(proof_.beyond_tolerance));
     return std::move(proof_);
   }
 
@@ -170,7 +173,8 @@ class Prover {
 
   Status Work() {
     if (const auto* failure = std::get_if<build::BuildFailure>(&candidate_.built)) {
-      return NotProved("it does not build: " + failure->message);
+      return NotProved(fmt::format("it does not build: {}{}", failure->message,
+                                   failure->where.empty() ? "" : " at " + failure->where));
     }
     const uint64_t seed = random_();
     TRY_ASSIGN(auto cases, parts_.oracle->OpenSeeds(*question_.task, question_.direction, setting_,
@@ -210,6 +214,7 @@ class Prover {
       const bool may_be_rounding =
           comparison.code == "wrong_result" && IsFloating(wanted.outputs.at(i).dtype);
       if (!may_be_rounding) return Wrong(comparison.message);
+      beyond_.insert(i);
       if (proof_.beyond_tolerance.empty()) proof_.beyond_tolerance = comparison.message;
     }
     const uint64_t field_seed = random_();
@@ -273,6 +278,23 @@ class Prover {
     return {};
   }
 
+  /// A wrong sign of a root may escape fields. Exact arithmetic in double shows it: returns true.
+  bool NoteRoots(const std::vector<uint64_t>& elements, const engine::OutputTensor& real,
+                 const task::Output& output) {
+    constexpr double kNear = 0x1p-16;  // of the output's RMS
+    double squares = 0;
+    for (size_t at = 0; at < elements.size(); ++at) squares += std::pow(WantedAt(output, at), 2);
+    bool apart = false;
+    const double near = kNear * std::sqrt(squares / static_cast<double>(elements.size()));
+    for (size_t at = 0; at < elements.size(); ++at) {
+      if ((engine::UnpackElement(elements[at]).flags & engine::kFieldRoot) == 0) continue;
+      proof_.has_roots = true;
+      const bool close = std::fabs(real.shadow[at] - WantedAt(output, at)) <= near;
+      apart |= !close || real.shadow_state[at] != 0;
+    }
+    return apart;
+  }
+
   void NoteRegion(const std::vector<engine::Decision>& decisions) {
     for (const engine::Decision& decision : decisions) {
       const char* only = OnlyOrder(decision);
@@ -291,7 +313,10 @@ class Prover {
                        const oracle::FieldResults& results, const task::Output& output) {
     const auto& wanted = results.outputs[i];
     if (!wanted) {
-      return NotProved(fmt::format("{} does not depend on floating-point arguments", output.name));
+      return NotProved(
+          fmt::format("{} depends on floating-point arguments only through decisions and "
+                      "rounding to integers, or not at all",
+                      output.name));
     }
     std::array<ElementPair, oracle::kFields> fields;
     for (size_t f = 0; f < fields.size(); ++f) {
@@ -307,12 +332,13 @@ class Prover {
       infinite[at] = std::isinf(value) && value == WantedAt(output, at);
     }
     OutputProof proof = CompareElements(real.outputs[i], fields, results.functions, infinite);
-    if (proof.unexplained > 0) AddCauses(runs.front().outputs[i].shadow_causes, "", proof.reasons);
+    if (proof.unexplained > 0) {
+      AddCauses(runs.front().outputs[i].shadow_causes, "in ", proof.reasons);
+    }
     proof.name = output.name;
-    proof_.has_roots |=
-        std::any_of(fields[0].kernel->begin(), fields[0].kernel->end(), [](uint64_t bits) {
-          return (engine::UnpackElement(bits).flags & engine::kFieldRoot) != 0;
-        });
+    const bool apart = NoteRoots(*fields[0].kernel, real.outputs[i], output);
+    const bool is_rounding = proof.proved == proof.count && !apart;
+    is_wrong_ |= beyond_.contains(i) && !is_rounding;
     if (proof.differing > 0) {
       const int64_t at = proof.first_element;
       proof.first = task::IndexOf(at, output.shape);
@@ -385,6 +411,8 @@ class Prover {
   uint64_t run_seed_;
   LoadedImages loaded_;
   Proof proof_;
+  std::set<size_t> beyond_;  // outputs that are not within their tolerance
+  bool is_wrong_ = false;    // one of them, and not by rounding
 };
 
 }  // namespace
@@ -408,8 +436,6 @@ OutputProof CompareElements(const engine::OutputTensor& real,
   OutputProof proof;
   proof.count = static_cast<int64_t>(real.shadow_state.size());
   Reasons reasons;
-  std::vector<int64_t> differing;
-  bool roots_agree = false;  // in some field, though others differ
   for (size_t i = 0; i < real.shadow_state.size(); ++i) {
     uint32_t flags = 0;
     size_t same = 0, same_exponents = 0;
@@ -433,17 +459,8 @@ OutputProof CompareElements(const engine::OutputTensor& real,
       reasons.Add(fmt::format("the reference has what is known only in part: {}",
                               fmt::join(functions, ", ")));
     } else {
-      differing.push_back(static_cast<int64_t>(i));
-      roots_agree |= same > 0 && (flags & engine::kFieldRoot) != 0;
+      if (proof.differing++ == 0) proof.first_element = static_cast<int64_t>(i);
     }
-  }
-  if (roots_agree) {
-    const auto count = static_cast<int64_t>(differing.size());
-    reasons.Add("square roots whose signs in a field differ", count);
-    proof.unexplained += count;
-  } else {
-    proof.differing = static_cast<int64_t>(differing.size());
-    if (!differing.empty()) proof.first_element = differing.front();
   }
   if (proof.unfollowed > 0) AddCauses(real.shadow_causes, "not followed: ", proof.reasons);
   for (std::string& text : reasons.Texts()) proof.reasons.push_back(std::move(text));

@@ -15,7 +15,8 @@ namespace {
 constexpr double kMostSeconds = 1;  // of the engine, for all trials: a proof costs about as much
 
 /// The first listed setting that passed, and was cheap if any was. Null: there is none.
-const records::SettingReport* FirstCheap(const records::Verdict& verdict, const Question& question) {
+const records::SettingReport* FirstCheap(const records::Verdict& verdict,
+                                         const Question& question) {
   const records::SettingReport* chosen = nullptr;
   const auto listed = question.task->SettingsOf(question.direction);
   for (const records::SettingReport& report : verdict.settings) {
@@ -72,8 +73,12 @@ Status AddProof(const Parts& parts, const Candidate& candidate, const Question& 
         verdict.proof.message = fmt::format(
             "proved equal to the task as a function of real numbers at {}, for inputs that take "
             "the "
-            "same decisions",
-            setting.id);
+            "same decisions{}{}",
+            setting.id, proof.has_roots ? ", up to the signs of square roots" : "",
+            proof.fixed_decisions.empty()
+                ? ""
+                : fmt::format(" ({} of the comparisons went only one way: cupel prove lists them)",
+                              proof.fixed_decisions.size()));
         break;
       case ProofOutcome::kNotProved:
         verdict.proof.message = WhyNot(proof);

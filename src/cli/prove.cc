@@ -39,8 +39,9 @@ void Print(const assay::OutputProof& output) {
 
 void Print(const assay::Proof& proof) {
   const bool usual = proof.inputs == task::Distribution::kUsual;
-  fmt::print("{} at {}{} ({})\n", assay::Name(proof.outcome), proof.setting,
-             usual ? "" : ", heavy inputs", Printable(proof.sizes));
+  const std::string sizes = proof.sizes.empty() ? "" : " (" + Printable(proof.sizes) + ")";
+  fmt::print("{} at {}{}{}\n", assay::Name(proof.outcome), proof.setting,
+             usual ? "" : ", heavy inputs", sizes);
   if (!proof.reason.empty()) fmt::print("  {}\n", Printable(proof.reason));
   if (proof.outcome == assay::ProofOutcome::kProved && !proof.beyond_tolerance.empty()) {
     fmt::print("  but its rounding is beyond the tolerance: {}\n",
@@ -50,14 +51,17 @@ void Print(const assay::Proof& proof) {
   if (proof.outcome != assay::ProofOutcome::kProved) return;
   const size_t fixed = proof.fixed_decisions.size();
   if (proof.varying_decisions > 0 || fixed > 0) {
-    fmt::print("  decisions: {} comparisons of floats found several orders, {} only one\n",
+    fmt::print("  comparisons of floats: {} went several ways, {} only one way\n",
                proof.varying_decisions, fixed);
   }
   for (size_t i = 0; i < fixed && i < kMostDecisions; ++i) {
     fmt::print("    {}\n", Printable(proof.fixed_decisions[i]));
   }
-  if (usual && proof.any_order) {
-    fmt::print("  every order of blocks and warps gives the same bits: no atomics, no race\n");
+  if (usual) {
+    fmt::print("  {}\n",
+               proof.any_order
+                   ? "every order of blocks and warps gives the same bits: no atomics, no race"
+                   : "the order of blocks or warps may change bits: atomics, clusters or waits");
   }
   if (!proof.removable_barriers.empty()) {
     fmt::print("  hint: no race appears here without one of these barriers: {}\n",

@@ -11,9 +11,18 @@
 
 namespace cupel::engine {
 
-/// p of each field: safe primes, 7 modulo 8, below 2^29.
-inline constexpr std::array<uint32_t, 4> kFieldPrimes = {536869559, 536869247, 536868407,
-                                                         536867879};
+inline constexpr size_t kFieldCount = 4;
+/// p of each field of a proof with this seed: safe primes, 7 modulo 8, between 2^28 and 2^29. They
+/// are drawn, so that no kernel can have terms that are multiples of them.
+std::array<uint32_t, kFieldCount> FieldPrimes(uint64_t seed);
+
+/// Random numbers of 63 bits, the same for the same arguments.
+inline uint64_t FieldHash(uint64_t seed, uint64_t what, uint64_t at) {
+  uint64_t z = seed + what * 0x9e3779b97f4a7c15u + at * 0xd1b54a32d192ed03u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (z ^ z >> 31) >> 1;
+}
 
 /// Why an element is not what a real number maps to.
 enum FieldFlag : uint32_t {
@@ -57,8 +66,8 @@ struct FieldArgument {
 };
 
 struct FieldOptions {
-  int index = 0;      // of kFieldPrimes
-  uint64_t seed = 0;  // of inputs and of functions that are known only by their arguments
+  int index = 0;      // of FieldPrimes
+  uint64_t seed = 0;  // of primes, inputs and functions that are known only by their arguments
   std::vector<FieldNumber> numbers;
   std::vector<FieldArgument> arguments;
 };

@@ -59,7 +59,7 @@ struct SettingFailure {
 using task::Distribution;
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
-/// The number of fields, as engine::kFieldPrimes, and of moduli: p and q of each.
+/// The number of fields, as engine::FieldPrimes, and of moduli: p and q of each.
 inline constexpr size_t kFields = 4, kModuli = 2 * kFields;
 
 /// A reference computed in finite fields (oracle/py/field_reference.py).

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/check/prove.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "app/candidate.h"
 #include "app/session.h"
@@ -60,15 +63,24 @@ Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
              BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
   const assay::Question question = QuestionOf(task, options.target, options.common);
+  const auto settings = assay::Chosen(question);
+  if (settings.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no settings of the requested kind for its {} direction",
+                            task.name, task::Name(question.direction)),
+                "choose another --settings value");
+  }
   ProofReport report;
   report.kernel = options.kernel.string();
   report.task = task.name;
   report.direction = task::Name(question.direction);
-  for (const task::Setting* setting : assay::Chosen(question)) {
+  const bool is_built = !std::holds_alternative<build::BuildFailure>(candidate.built);
+  for (const task::Setting* setting : settings) {
     for (const auto inputs : {task::Distribution::kUsual, task::Distribution::kHeavy}) {
       TRY_ASSIGN(auto proof, assay::Prove(session->parts(), candidate, question, *setting, inputs,
                                           inputs == task::Distribution::kUsual));
       if (!proof.inapplicable) report.proofs.push_back(std::move(proof));
+      if (!is_built) return report;
     }
   }
   return report;

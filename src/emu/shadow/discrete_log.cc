@@ -3,13 +3,8 @@
 #include "emu/shadow/discrete_log.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
-
-#include "engine/field.h"
 
 namespace cupel::emu {
 namespace {
@@ -104,15 +99,6 @@ uint32_t DiscreteLog::Of(uint32_t x) const {
   const uint32_t q = p_ / 2;
   const auto [above, below] = SmallQuotient(x, p_);
   return (small_[above] + q - small_[below]) % q;
-}
-
-const DiscreteLog& DiscreteLog::ForField(int index) {
-  static std::array<std::once_flag, engine::kFieldPrimes.size()> made;
-  static std::array<std::unique_ptr<DiscreteLog>, engine::kFieldPrimes.size()> logs;
-  const auto at = static_cast<size_t>(index);
-  std::call_once(made.at(at),
-                 [&] { logs.at(at) = std::make_unique<DiscreteLog>(engine::kFieldPrimes.at(at)); });
-  return *logs.at(at);
 }
 
 }  // namespace cupel::emu

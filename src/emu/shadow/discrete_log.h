@@ -1,4 +1,4 @@
-// Discrete logarithms modulo the primes of engine/field.h. Each x is a / b modulo p with a and b
+// Discrete logarithms modulo a prime of engine/field.h. Each x is a / b modulo p with a and b
 // below the root of p (half of Euclid's algorithm), so a table of the logarithms of small numbers
 // is enough. The first primes need a search (Shanks), later ones follow from smaller ones.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,9 +16,6 @@ class DiscreteLog {
 
   /// k in [0, q) with 2^k = x or -x modulo p. 0 < x < p.
   uint32_t Of(uint32_t x) const;
-
-  /// That of kFieldPrimes[index]; made at the first use. Thread-safe.
-  static const DiscreteLog& ForField(int index);
 
  private:
   uint32_t p_;

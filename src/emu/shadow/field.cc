@@ -58,11 +58,10 @@ uint32_t Field::Modulus::PowerOfTwo(int exponent) const {
 }
 
 Field::Field(const engine::FieldOptions& options)
-    : p_(engine::kFieldPrimes.at(static_cast<size_t>(options.index))),
+    : p_(engine::FieldPrimes(options.seed).at(static_cast<size_t>(options.index))),
       q_((p_.m - 1) / 2),
       seed_(options.seed),
-      options_(options),
-      index_(options.index) {
+      options_(options) {
   for (const engine::FieldNumber& number : options.numbers) {
     const FieldElement element{number.p % p_.m, number.q % q_.m, 0};
     for (const double value : {number.value, double{static_cast<float>(number.value)}}) {
@@ -115,16 +114,9 @@ double Field::Leaf(double value) const {
       Scaled({p_.OfInteger(whole_digits), q_.OfInteger(whole_digits), flags}, exponent - kDigits));
 }
 
-uint64_t Field::Hash(uint64_t what, uint64_t at) const {
-  uint64_t z = seed_ + what * 0x9e3779b97f4a7c15u + at * 0xd1b54a32d192ed03u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (z ^ z >> 31) >> 1;
-}
-
 double Field::Input(uint64_t input, uint64_t element) const {
-  return Carried({p_.Reduce(Hash(kInputs + 2 * input, element)),
-                  q_.Reduce(Hash(kInputs + 2 * input + 1, element)), 0});
+  return Carried({p_.Reduce(engine::FieldHash(seed_, kInputs + 2 * input, element)),
+                  q_.Reduce(engine::FieldHash(seed_, kInputs + 2 * input + 1, element)), 0});
 }
 
 double Field::Neg(double a) const {
@@ -163,12 +155,12 @@ double Field::Exp2(double a, double value) const {
     e.flags &= ~uint32_t{engine::kFieldLogarithm};
     return Carried(e);
   }
-  const FieldElement x = At(a);
+  const FieldElement x = IsExponentOnly(a) ? Exponent(a) : At(a);
   uint32_t flags = x.flags | engine::kFieldDeep;
   if ((x.flags & engine::kFieldDeep) != 0) flags |= engine::kFieldOpaque;
   const int whole = std::fabs(value) < kLargestExponent ? static_cast<int>(std::floor(value)) : 0;
   const uint32_t rest = q_.Add(x.q, q_.Neg(q_.OfInteger(whole)));
-  const uint32_t hash = rest == 0 ? 1 : q_.Reduce(Hash(0, rest));
+  const uint32_t hash = rest == 0 ? 1 : q_.Reduce(engine::FieldHash(seed_, 0, rest));
   return Carried({p_.Power(2, x.q), q_.Mul(hash, q_.PowerOfTwo(whole)), flags});
 }
 
@@ -191,7 +183,7 @@ double Field::Fma(double a, double b, double c, const double (&values)[3]) const
     const FieldElement rest = At(Sub(Mul(a, log2e_), c));
     for (const double k : {whole - 1, whole, whole + 1}) {
       const FieldElement wanted = At(Leaf(k));
-      if (rest.p == wanted.p && rest.q == wanted.q) return c;
+      if (rest.p == wanted.p && rest.q == wanted.q) return ExponentOnly(c);
     }
   }
   return Add(Mul(a, b), c);
@@ -238,7 +230,8 @@ double Field::Tanh(double a, double value) const {
 double Field::Hashed(uint64_t function, double a) const {
   const FieldElement x = At(a);
   const uint32_t size = std::min(x.p, p_.Neg(x.p));
-  return Carried({p_.Reduce(Hash(2 * function, size)), q_.Reduce(Hash(2 * function + 1, size)),
+  return Carried({p_.Reduce(engine::FieldHash(seed_, 2 * function, size)),
+                  q_.Reduce(engine::FieldHash(seed_, 2 * function + 1, size)),
                   x.flags | engine::kFieldOpaque});
 }
 
@@ -253,7 +246,8 @@ double Field::Log2(double a) const {
   FieldElement result = Raw(Hashed(1, a));
   const FieldElement x = At(a);
   if (x.p == 0) return Unknown();
-  result.q = DiscreteLog::ForField(index_).Of(x.p);
+  std::call_once(log_made_, [&] { log_ = std::make_unique<DiscreteLog>(p_.m); });
+  result.q = log_->Of(x.p);
   return Carried(result);
 }
 

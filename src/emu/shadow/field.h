@@ -13,11 +13,15 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "emu/shadow/discrete_log.h"
 #include "engine/field.h"
 
 namespace cupel::emu {
@@ -41,6 +45,11 @@ class Field {
   double Sub(double a, double b) const { return Add(a, Neg(b)); }
   double Mul(double a, double b) const;
   double Div(double a, double b) const;
+  /// `value`: that of b, which may be infinite: then the quotient is zero.
+  double Div(double a, double b, double value) const {
+    const bool is_infinite = std::isinf(value) && (Raw(b).flags & engine::kFieldUnknown) != 0;
+    return is_infinite ? Leaf(0) : Div(a, b);
+  }
   double Sqrt(double a) const;
   double Rsqrt(double a) const { return Div(Leaf(1), Sqrt(a)); }
   /// `value`: that of a in the registers, whose whole part k counts: modulo q, 2^(k + f) is 2^k
@@ -55,7 +64,7 @@ class Field {
 
   /// a * b + c, whose values in the registers are `values`. The exponential of the CUDA library
   /// multiplies by log2(e) in two parts: x * high - k, then + x * low. The first part stands for
-  /// log2(e) already, so the second one adds nothing there. Its polynomials are recognised
+  /// log2(e) already, so the second one adds nothing, once. Its polynomials are recognised
   /// (library_functions.h).
   double Fma(double a, double b, double c, const double (&values)[3]) const;
   /// Vectors of `length` elements each, for dot products.
@@ -118,13 +127,17 @@ class Field {
     const engine::FieldElement e = Raw(carried);
     if ((e.flags & engine::kFieldWithin) == 0) [[likely]]
       return e;
-    return {0, 0, (e.flags & ~engine::kFieldWithin) | engine::kFieldConstant};
+    return {0, 0,
+            (e.flags & ~engine::kFieldWithin) | engine::kFieldConstant | engine::kFieldUnknown};
   }
-  uint64_t Hash(uint64_t what, uint64_t at) const;
   /// Functions that are known only by their argument, or by its opposite.
   double Hashed(uint64_t function, double a) const;
   double Odd(uint64_t function, double a) const;
 
+  /// An exponent that is complete: only Exp2 takes it, and no second low part of log2(e).
+  static double ExponentOnly(double a);
+  static bool IsExponentOnly(double a);
+  static engine::FieldElement Exponent(double a);
   bool IsLeaf(double a, double value) const { return Raw(a) == Raw(Leaf(value)); }
   /// The first and the next step of a function of the library, if this is one: a * b + c, where the
   /// function's last step is a or b, or c; a * b; and the end of polynomial `number`, in which x
@@ -149,8 +162,9 @@ class Field {
   /// By the bits of a positive double: numbers, and these scaled to [1/2, 1).
   std::unordered_map<uint64_t, engine::FieldElement> numbers_, scaled_;
   engine::FieldOptions options_;
-  int index_;
   double log2e_ = 0, ln2_ = 0;
+  mutable std::once_flag log_made_;
+  mutable std::unique_ptr<DiscreteLog> log_;  // made at the first use
 };
 
 }  // namespace cupel::emu

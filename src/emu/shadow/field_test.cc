@@ -18,7 +18,8 @@ engine::FieldOptions Options(int index) {
   engine::FieldOptions options;
   options.index = index;
   options.seed = 77;
-  const uint64_t p = engine::kFieldPrimes.at(static_cast<size_t>(index)), q = (p - 1) / 2;
+  const uint64_t p = engine::FieldPrimes(options.seed).at(static_cast<size_t>(index)),
+                 q = (p - 1) / 2;
   const auto inverse = [](uint64_t of, uint64_t modulus) {
     uint64_t power = 1;
     for (uint64_t exponent = modulus - 2; exponent != 0; exponent >>= 1, of = of * of % modulus) {
@@ -200,7 +201,8 @@ TEST(FieldShadows, SignsAndChoicesFollowTheValues) {
 
 /// erff of the CUDA library for small numbers. The coefficients' last digits decide.
 std::string SmallErf(const std::string& last = "0f3E0375D3") {
-  std::string body = "mul.f32 %f3, %f1, %f1; mov.f32 %f4, 0f38B1E96A; ";
+  std::string body =
+      "mul.f32 %f1, %f1, 0f3C800000; mul.f32 %f3, %f1, %f1; mov.f32 %f4, 0f38B1E96A; ";
   for (const std::string c :
        {"0fBA574D20", "0f3BAAD5EA", "0fBCDC1BE7", "0f3DE718AF", "0fBEC093AC"}) {
     body += "mov.f32 %f5, " + c + "; fma.rn.f32 %f4, %f4, %f3, %f5; ";
@@ -208,22 +210,51 @@ std::string SmallErf(const std::string& last = "0f3E0375D3") {
   return body + "fma.rn.f32 %f4, %f3, %f4, " + last + "; ";
 }
 
+TEST(FieldShadows, TheSecondPartOfLog2eCountsOnce) {
+  const std::string first = "mul.f32 %f1, %f1, 0f3C800000; mul.f32 %f3, %f1, 0f3FB8AA3B; ",
+                    second = "fma.rn.f32 %f3, %f1, 0f32A57060, %f3; ",
+                    power = "ex2.approx.f32 %f2, %f3;";
+  ExpectSame(Body(first + second + power), Body(first + power));
+  for (const FieldElement& element : Elements(Body(first + second + second + power))) {
+    EXPECT_TRUE(element.flags & engine::kFieldUnknown);
+  }
+}
+
+TEST(FieldPrimes, AreSafePrimesThatDependOnTheSeed) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    for (const uint32_t p : engine::FieldPrimes(seed)) {
+      EXPECT_EQ(p % 8, 7u);
+      EXPECT_GT(p, 1u << 28);
+      EXPECT_LT(p, 1u << 29);
+      for (const uint32_t n : {p, p / 2}) {
+        for (uint32_t d = 2; d * d <= n; ++d) ASSERT_NE(n % d, 0u) << n;
+      }
+    }
+  }
+  EXPECT_NE(engine::FieldPrimes(1), engine::FieldPrimes(2));
+}
+
 TEST(FieldShadows, RecognisesFunctionsOfTheLibrary) {
   const std::string end = "fma.rn.f32 %f2, %f4, %f1, %f1; ";
   const auto erf = Elements(Body(SmallErf() + end));
   Field field{Options(0)};
   for (int i = 0; i < kThreads; ++i) {
-    const double x = field.Input(0, static_cast<uint64_t>(i));
+    const double x = field.Mul(field.Input(0, static_cast<uint64_t>(i)), field.Leaf(0x1p-6));
     EXPECT_EQ(erf.at(static_cast<size_t>(i)), ElementOf(field.Erf(x)));
   }
-  // Another coefficient, another argument, a step less: none of them is erf.
+  // Another coefficient, another argument, a step less, numbers for which the library has another
+  // polynomial: none of them is erf.
   for (const std::string& other :
        {SmallErf("0f3E0375D4") + end, SmallErf() + "fma.rn.f32 %f2, %f4, %f3, %f3; ",
         SmallErf() + "fma.rn.f32 %f2, %f4, %f1, %f3; ", SmallErf() + "add.f32 %f2, %f4, %f1; ",
-        SmallErf() + "mov.f32 %f2, %f4; "}) {
+        SmallErf() + "mov.f32 %f2, %f4; ", "mul.f32 %f1, %f1, 0f43800000; " + SmallErf() + end}) {
     for (const FieldElement& element : Elements(Body(other))) {
       EXPECT_TRUE(element.flags & (engine::kFieldConstant | engine::kFieldWithin)) << other;
     }
+  }
+  // What has left a polynomial is nothing: it must not count as zero.
+  for (const FieldElement& element : Elements(Body(SmallErf() + "add.f32 %f2, %f4, %f1; "))) {
+    EXPECT_TRUE(element.flags & engine::kFieldUnknown);
   }
 }
 

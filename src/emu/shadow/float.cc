@@ -136,9 +136,9 @@ double ComputeElement(const Field& field, Exact operation, const Operands& x, in
     case Exact::kFma:
       return field.Fma(a, b, x.exact[2][i], {value, x.value[1][i], x.value[2][i]});
     case Exact::kDiv:
-      return field.Div(a, b);
+      return field.Div(a, b, x.value[1][i]);
     case Exact::kRcp:
-      return field.Div(field.Leaf(1), a);
+      return field.Div(field.Leaf(1), a, value);
     case Exact::kSqrt:
       return field.Sqrt(a);
     case Exact::kRsqrt:

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "emu/shadow/field.h"
@@ -15,15 +16,22 @@ namespace {
 using engine::FieldElement;
 using End = LibraryPolynomial::End;
 
-constexpr uint32_t kSteps = 32;  // more than any polynomial has
+constexpr uint32_t kSteps = 32;           // more than any polynomial has
+constexpr uint32_t kExponent = 1u << 20;  // in place of a polynomial and step
 
 FieldElement StepElement(uint32_t polynomial, uint32_t step, uint32_t argument, uint32_t flags) {
   return {polynomial * kSteps + step, argument, flags | engine::kFieldStep};
 }
 
+/// Its range by its end: as the library's code has it, or a little more.
 LibraryPolynomial Polynomial(End end, const std::vector<uint32_t>& bits) {
   LibraryPolynomial polynomial;
   polynomial.end = end;
+  polynomial.least = end == End::kLog2OfErfc ? 1.0 : 0.0;
+  polynomial.most = end == End::kErf          ? 1.01
+                    : end == End::kTanh       ? 0.601
+                    : end == End::kLog2OfErfc ? std::numeric_limits<double>::max()
+                                              : 0.51;
   for (const uint32_t b : bits) polynomial.coefficients.push_back(std::bit_cast<float>(b));
   return polynomial;
 }
@@ -63,6 +71,21 @@ std::optional<uint32_t> LibraryPolynomialOf(double first, double second) {
   return std::nullopt;
 }
 
+double Field::ExponentOnly(double a) {
+  const FieldElement x = At(a);
+  return Carried({kExponent, x.q, x.flags | engine::kFieldStep});
+}
+bool Field::IsExponentOnly(double a) {
+  const FieldElement x = Raw(a);
+  return (x.flags & engine::kFieldStep) != 0 && x.p == kExponent;
+}
+FieldElement Field::Exponent(double a) {
+  FieldElement x = Raw(a);
+  x.p = 0;
+  x.flags &= ~uint32_t{engine::kFieldStep};
+  return x;
+}
+
 std::optional<double> Field::LibraryStart(double a, double b, double c,
                                           const double (&values)[3]) const {
   for (const bool second : {false, true}) {
@@ -81,7 +104,8 @@ std::optional<double> Field::LibraryStep(double a, double b, double c,
   const bool second = (Raw(a).flags & engine::kFieldStep) == 0;
   const FieldElement factor = Raw(second ? b : a), other = At(second ? a : b);
   const uint32_t step = factor.p % kSteps + 1, number = factor.p / kSteps;
-  const LibraryPolynomial& polynomial = LibraryPolynomials().at(number);
+  if (number >= LibraryPolynomials().size()) return std::nullopt;
+  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
   const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
   if (step < last) {
     if (other.q != factor.q || values[2] != double{polynomial.coefficients[step]} ||
@@ -99,7 +123,8 @@ std::optional<double> Field::LibrarySum(double a, double b, double c,
                                         const double (&values)[3]) const {
   const FieldElement sum = Raw(c);
   const uint32_t step = sum.p % kSteps + 1, number = sum.p / kSteps;
-  const LibraryPolynomial& polynomial = LibraryPolynomials().at(number);
+  if (number >= LibraryPolynomials().size()) return std::nullopt;
+  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
   const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
   if (polynomial.end != End::kLog2OfOneMore || step != last + 2) return std::nullopt;
   for (const bool second : {false, true}) {
@@ -113,7 +138,8 @@ std::optional<double> Field::LibraryProduct(double a, double b) const {
   const bool second = (Raw(a).flags & engine::kFieldStep) == 0;
   const FieldElement factor = Raw(second ? b : a), other = At(second ? a : b);
   const uint32_t step = factor.p % kSteps + 1, number = factor.p / kSteps;
-  const LibraryPolynomial& polynomial = LibraryPolynomials().at(number);
+  if (number >= LibraryPolynomials().size()) return std::nullopt;
+  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
   const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
   const uint32_t most = last + static_cast<uint32_t>(polynomial.products());
   if (step < last || step >= most || other.q != factor.q) return std::nullopt;
@@ -122,7 +148,10 @@ std::optional<double> Field::LibraryProduct(double a, double b) const {
 
 std::optional<double> Field::LibraryEnd(uint32_t number, uint32_t argument, double x,
                                         double value) const {
-  const End end = LibraryPolynomials().at(number).end;
+  const LibraryPolynomial& polynomial = LibraryPolynomials().at(number);
+  const End end = polynomial.end;
+  const double size = std::fabs(value);
+  if (!(size >= polynomial.least && size <= polynomial.most)) return std::nullopt;
   const auto is_argument = [&](double t) { return Raw(t).q == argument; };
   if (end == End::kErf || end == End::kTanh) {
     if (!is_argument(Mul(x, x))) return std::nullopt;

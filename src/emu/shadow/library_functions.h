@@ -22,6 +22,7 @@ struct LibraryPolynomial {
   };
   End end = End::kErf;
   std::vector<float> coefficients;  // that of the highest power first
+  double least = 0, most = 0;       // the sizes of x, or of t, that it is used for
 
   /// Products with t after the polynomial and before its end.
   int products() const;

@@ -10,16 +10,19 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-PRIMES = (536869559, 536869247, 536868407, 536867879)
-FIELDS = len(PRIMES)
-MODULI = PRIMES + tuple((p - 1) // 2 for p in PRIMES)  # of the residues: first those modulo p, then modulo q
+FIELDS = 4
+PRIMES: tuple[int, ...] = ()  # those of the present proof (use_primes)
+MODULI: tuple[int, ...] = ()  # of the residues: first those modulo p, then modulo q
+LEAST_PRIME = 1 << 28
 LIMB = 15  # bits; sums of 2^23 products of limbs are exact in float64
 INPUTS, LOG2, SIN, COS, ERF = 1024, 1, 2, 3, 4  # what hashed() is asked for
 WORD = (1 << 64) - 1
 SHORT, ROUNDING = 10 ** 7, 2.0 ** -50  # denominators of short fractions; some roundings of float64
+DECIMAL, CANCELLED = 10 ** 4, 2.0 ** -53  # denominators of fractions that sums with 1 leave, and their rounding
 LARGEST_EXPONENT = 4096
 ROOT = 23171  # above the root of 2^29
 BABY, FIRST_PRIMES = 1 << 14, 50  # steps of logarithms; primes below this have no smaller ones to begin with
+MOST_VALUES = 1 << 14  # of a table that are looked at
 MOST_COMBINED = 16  # numbers of a reference whose products and quotients host code may compute
 
 Residues = list[torch.Tensor]  # one for each of MODULI
@@ -90,6 +93,31 @@ def hashed(seed: int, what: int, at: torch.Tensor) -> torch.Tensor:
     return shift_right(z ^ shift_right(z, 31), 1)
 
 
+def is_prime(n: int) -> bool:
+    """The test of Miller and Rabin. These bases suffice below 2^31. n: odd, above 7."""
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in (2, 3, 5, 7):
+        powers = [pow(base, odd << i, n) for i in range(twos)]
+        if powers[0] != 1 and n - 1 not in powers:
+            return False
+    return True
+
+
+def use_primes(seed: int) -> None:
+    """Draws the primes of a proof, as engine::FieldPrimes does."""
+    global PRIMES, MODULI
+    primes: list[int] = []
+    for i in range(FIELDS):
+        p = LEAST_PRIME + int(hashed(seed, 990 + i, torch.zeros((), dtype=torch.int64))) % LEAST_PRIME // 8 * 8 + 7
+        while p in primes or not (is_prime(p // 2) and is_prime(p)):
+            p = p + 8 if p + 8 < 2 * LEAST_PRIME else LEAST_PRIME + 7
+        primes.append(p)
+    PRIMES = tuple(primes)
+    MODULI = PRIMES + tuple(p // 2 for p in PRIMES)
+
+
 def hashed_size(seed: int, function: int, a: Residues) -> Residues:
     """A function that is known only by its argument, and is the same for the opposite of that."""
     sizes = [torch.minimum(part, m - part) for m, part in zip(PRIMES, a)]
@@ -118,7 +146,7 @@ def small_quotient(p: int, a: int) -> tuple[int, int]:
     return rest, abs(factor)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def small_logarithms(p: int) -> torch.Tensor:
     """Of numbers up to the root of p; that of zero has no meaning. A number and its opposite have the same."""
     largest = [0, 1] + [0] * (ROOT - 1)  # prime divisor
@@ -210,6 +238,9 @@ def of_fraction(numerator: int, denominator: int) -> list[int]:
 def fraction_of(value: float) -> fractions.Fraction:
     """The number that a float stands for: a short fraction within its rounding (0.1 and 1 - 0.9 are 1/10), or itself."""
     exact = fractions.Fraction(value)
+    decimal = exact.limit_denominator(DECIMAL)
+    if abs(decimal - exact) <= CANCELLED and abs(exact) * DECIMAL > 0.5:  # 1 - 0.9999
+        return decimal
     short = exact.limit_denominator(SHORT)
     return short if abs(short - exact) <= abs(exact) * ROUNDING else exact
 
@@ -230,6 +261,19 @@ def of_number(value: float) -> list[int]:
     return of_float(value)
 
 
+def is_known(value: float) -> bool:
+    """Whether a number is a short fraction, or the root of one: nothing else has an element of its own."""
+    if not math.isfinite(value) or fraction_of(value).denominator <= SHORT:
+        return True
+    exact = fractions.Fraction(value)
+    return exact.denominator <= 1 << 12 or value > 0 and fraction_of(value * value).denominator <= SHORT
+
+
+def has_short_fractions(real: torch.Tensor) -> bool:
+    values = torch.unique(real.detach().double())
+    return values.numel() <= MOST_VALUES and all(is_known(float(v)) for v in values)
+
+
 def of_tensor(real: torch.Tensor) -> Residues:
     """What the numbers of a tensor without elements stand for: themselves."""
     values, at = torch.unique(real.detach().double().nan_to_num(0.0, 0.0, 0.0), return_inverse=True)
@@ -241,6 +285,7 @@ class Numbers:
     """The numbers of a reference, by their double. Constants of a kernel may stand for them."""
 
     def __init__(self, seed: int) -> None:
+        use_primes(seed)
         self.seed, self.known, self.noted = seed, {}, {}
         self.functions: set[str] = set()  # those of the reference that are known only by their argument
         random = torch.arange(1, dtype=torch.int64)
@@ -262,6 +307,8 @@ class Numbers:
             if single(abs(value)) in (single(math.log(2)), single(math.log2(math.e))):
                 self.functions.add("a number that float32 does not tell from log2(e) or ln(2)")
             self.noted[abs(value)] = own
+            if not is_known(abs(value)):
+                self.functions.add("numbers that are no short fractions")
             self.put(single(3 * single(abs(value))), [3 * v % m for v, m in zip(own, MODULI)])
             if value != 0 and math.isfinite(value):
                 turned = [pow(v, -1, m) if v else 0 for v, m in zip(own, MODULI)]

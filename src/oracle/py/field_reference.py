@@ -20,6 +20,7 @@ from oracle_types import Json
 from task_code import output_list
 from tensor_values import is_float, leaves, storage_bytes, tree_map
 
+OTHER = 2.0 ** -6  # of the largest result, on average: more than 16-bit types round
 OTHERS = 1 << 20  # elements of inputs that are no arguments: from this index on
 
 
@@ -97,6 +98,18 @@ def saved_results(draw: Draw, lift: Lift) -> dict[int, FieldTensor]:
     return found
 
 
+def check_numbers(outputs: list[Any], reference: list[Any]) -> None:
+    """The rules follow real numbers, too. If these are others than PyTorch's, a rule is wrong."""
+    for got, wanted in zip(outputs, reference):
+        if not isinstance(got, FieldTensor) or not is_float(wanted) or wanted.numel() == 0:
+            continue
+        wanted = wanted.detach().double()
+        both = got.real.isfinite() & wanted.isfinite()
+        size = float(wanted[both].abs().max()) if bool(both.any()) else 0.0
+        if got.real.shape != wanted.shape or float((got.real - wanted)[both].abs().sum()) > OTHER * size * wanted.numel():
+            raise NotCovered("its rules give other numbers than PyTorch")
+
+
 def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
     """Residues modulo each p, then modulo each q, of 32 bits: of the outputs, then of `arguments` in the order of their
     storages. `counts`: of each output's elements; null for one without elements."""
@@ -105,6 +118,7 @@ def make_elements(draw: Draw, seed: int, folders: list[str], name: str) -> Json:
     lift = Lift(draw, numbers)
     try:
         outputs = results_of(draw, lift)
+        check_numbers(outputs, draw.reference())
         arguments = saved_results(draw, lift)
     except NotCovered as reason:
         return {"not_covered": str(reason)}

@@ -12,15 +12,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import field_numbers as field
-from field_numbers import MODULI, Numbers, Residues
+from field_numbers import Numbers, Residues
 
 aten = torch.ops.aten
 Rule = Callable[..., Any]
-EQUALS = "choices among equal numbers"
+EQUALS, COMPUTED = "choices among equal numbers", "numbers that it computes without its arguments"
 
 
 class NotCovered(Exception):
     """An operator that has no rule."""
+
+
+def as_laid_out(part: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(real.shape, real.stride(), dtype=part.dtype).copy_(part)
 
 
 class FieldTensor(torch.Tensor):
@@ -36,7 +40,10 @@ class FieldTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     def __init__(self, real: torch.Tensor, residues: Residues, numbers: Numbers) -> None:
-        self.real, self.residues, self.numbers = real, residues, numbers
+        # One layout for all: views are made of each part alike.
+        self.residues = [r if r.stride() == real.stride() and r.storage_offset() == real.storage_offset()
+                         else as_laid_out(r, real) for r in residues]
+        self.real, self.numbers = real, numbers
         # The real numbers, and e to the power of these, if that is known.
         self.exponential: tuple[torch.Tensor, FieldTensor] | None = None
 
@@ -95,6 +102,8 @@ def residues_of(value: Any, numbers: Numbers) -> Residues:
     if isinstance(value, FieldTensor):
         return value.residues
     if isinstance(value, torch.Tensor):
+        if not field.has_short_fractions(value):
+            numbers.functions.add(COMPUTED)
         return field.of_tensor(value)
     return [torch.tensor(v, dtype=torch.int64) for v in numbers.note(value)]
 
@@ -124,7 +133,7 @@ class NewTensors(TorchDispatchMode):
             return result
         first = result.reshape(-1)[:1].double() if "empty" not in name else torch.zeros(1)
         value = float(first) if first.numel() else 0.0
-        residues = self.numbers.note(value) if math.isfinite(value) else [0] * len(MODULI)
+        residues = self.numbers.note(value) if math.isfinite(value) else [0] * len(field.MODULI)
         real = torch.full(result.shape, value, dtype=torch.float64)
         return FieldTensor(real, [torch.full(real.shape, r, dtype=torch.int64) for r in residues], self.numbers)
 
@@ -143,7 +152,7 @@ def plain(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 @rule("view", "_unsafe_view", "permute", "t", "transpose", "expand", "unsqueeze", "squeeze", "slice", "select", "clone",
       "alias", "detach", "as_strided", "repeat", "index_select", "gather", "flip", "roll", "diagonal", "tril", "triu",
-      "im2col", "unfold", "lift_fresh", "reshape", "_reshape_alias", "contiguous", "narrow", "movedim", "view_as",
+      "unfold", "lift_fresh", "reshape", "_reshape_alias", "contiguous", "narrow", "movedim", "view_as",
       "index")
 def moved(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(tensor, FieldTensor):
@@ -166,7 +175,7 @@ def joined(func: Any, tensors: Sequence[Any], *args: Any, **kwargs: Any) -> Fiel
     numbers = numbers_of(tensors)
     of_each = [residues_of(t, numbers) for t in tensors]
     real = func([real_of(t).double() for t in tensors], *args, **kwargs)
-    return FieldTensor(real, [func([r[i] for r in of_each], *args, **kwargs) for i in range(len(MODULI))], numbers)
+    return FieldTensor(real, [func([r[i] for r in of_each], *args, **kwargs) for i in range(len(field.MODULI))], numbers)
 
 
 @rule("_to_copy")
@@ -221,7 +230,7 @@ def scaled(value: Any, factor: Any, numbers: Numbers) -> Any:
 
 
 @rule("add", "sub", "rsub")
-def summed_up(func: Any, a: Any, b: Any, *, alpha: Any = 1) -> FieldTensor:
+def summed_up(func: Any, a: Any, b: Any, alpha: Any = 1) -> FieldTensor:
     numbers, name = numbers_of(a, b), func._schema.name
     if name == "aten::rsub":
         a, b = b, a
@@ -243,7 +252,16 @@ def divided(func: Any, a: Any, b: Any, *, rounding_mode: str | None = None) -> F
         raise NotCovered("a division that rounds")
     numbers = numbers_of(a, b)
     residues = field.mul(residues_of(a, numbers), field.inverse(residues_of(b, numbers)))
-    return made(real_of(a) / real_of(b), residues, numbers)
+    return made(real_of(a) / real_of(b), without(infinite(real_of(b)), residues), numbers)
+
+
+def infinite(real: Any) -> torch.Tensor:
+    return torch.as_tensor(real).isinf()
+
+
+def without(places: torch.Tensor, residues: Residues) -> Residues:
+    """A quotient by an infinite number is zero."""
+    return [torch.where(places, 0, r) for r in residues] if bool(places.any()) else residues
 
 
 def unary(name: str, real: Callable[[torch.Tensor], torch.Tensor],
@@ -287,7 +305,7 @@ def natural(tensor: FieldTensor) -> Residues:
 
 
 unary("neg", torch.neg, lambda t: field.neg(t.residues))
-unary("reciprocal", torch.reciprocal, lambda t: field.inverse(t.residues))
+unary("reciprocal", torch.reciprocal, lambda t: without(infinite(t.real), field.inverse(t.residues)))
 unary("sqrt", torch.sqrt, root_of)
 unary("rsqrt", torch.rsqrt, lambda t: field.inverse(root_of(t)))
 unary("exp", torch.exp, exponential)
@@ -374,6 +392,12 @@ def total(func: Any, tensor: FieldTensor, *args: Any, **kwargs: Any) -> FieldTen
     kwargs.pop("dtype", None)
     return FieldTensor(func(tensor.real, *args, **kwargs),
                        field.each(lambda m, r: func(r, *args, **kwargs) % m, tensor.residues), tensor.numbers)
+
+
+@rule("im2col", "col2im")
+def in_columns(func: Any, tensor: FieldTensor, *args: Any) -> FieldTensor:
+    residues = field.linear(lambda part: func(part, *args), tensor.residues)
+    return FieldTensor(func(tensor.real, *args), residues, tensor.numbers)
 
 
 @rule("cumsum")
