@@ -214,7 +214,8 @@ TEST(FieldShadows, TheSecondPartOfLog2eCountsOnce) {
   const std::string first = "mul.f32 %f1, %f1, 0f3C800000; mul.f32 %f3, %f1, 0f3FB8AA3B; ",
                     second = "fma.rn.f32 %f3, %f1, 0f32A57060, %f3; ",
                     power = "ex2.approx.f32 %f2, %f3;";
-  ExpectSame(Body(first + second + power), Body(first + power));
+  const auto one = Elements(Body(first + power)), both = Elements(Body(first + second + power));
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(both[i].p, one[i].p);
   for (const FieldElement& element : Elements(Body(first + second + second + power))) {
     EXPECT_TRUE(element.flags & engine::kFieldUnknown);
   }
