@@ -146,6 +146,21 @@ class Prove(CupelTest):
                 self.assertEqual(done.status, 0, done)
                 self.assertEqual({setting["outcome"] for setting in proof["settings"]}, {"proved"})
 
+    def test_infinite_numbers_tables_and_cancelled_scalars(self):
+        cases = {
+            "torch.sigmoid(x.masked_fill(x > 0.3, float('-inf')))": ("v > 0.3f ? 0.f : 1.f / (1.f + __expf(-v))", 0),
+            "0.9999 * x + (1 - 0.9999) * x * x": ("0.9999f * v + 1e-4f * v * v", 0),
+            # exp2f gives other elements than a table that PyTorch computes: no difference is claimed.
+            "x - 2.0 ** (-torch.arange(128) / 16)": ("v - exp2f(-(i % 128) / 16.f)", 3),
+            # The sign of a root may escape fields, but not if the numbers are others, too.
+            "x * 3": ("sqrtf(9.f * v * v)", 1),
+        }
+        for reference, (formula, status) in cases.items():
+            with self.subTest(reference):
+                task = self.write("problem.py", problem(reference, (16, 128)))
+                done, _ = self.prove(MAP % formula, task=task)
+                self.assertEqual(done.status, status, done)
+
     def test_planted_differences_are_reported(self):
         norm = problem("torch.nn.functional.layer_norm(x, (64,))", (16, 64))
         softmax = problem("torch.softmax(x, 1)", (8, 300))

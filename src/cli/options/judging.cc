@@ -174,6 +174,9 @@ void AddProve(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
       "prove", "Prove that a kernel computes its task's function of real numbers, up to rounding");
   auto& prove = AddCommand<ProveCommand>(subcommands, sub);
+  sub->footer(
+      "Exit status: 0 proved, 1 differs, 2 wrong usage or a broken environment, 3 not proved,\n"
+      "130 interrupted.");
   prove.target.settings = "single";
   sub->add_option("kernel", prove.kernel, kKernel)->required();
   AddTask(sub, prove.target, false);
