@@ -23,6 +23,24 @@ FieldElement StepElement(uint32_t polynomial, uint32_t step, uint32_t argument, 
   return {polynomial * kSteps + step, argument, flags | engine::kFieldStep};
 }
 
+/// How far a polynomial is.
+struct Progress {
+  uint32_t number = 0;  // the polynomial's
+  uint32_t next = 0;    // the step that comes next; the first one has two coefficients
+  uint32_t last = 0;    // the number of coefficients: products begin here
+  uint32_t most = 0;    // the end comes here
+  const LibraryPolynomial* polynomial = nullptr;
+};
+/// Of an element with kFieldStep. Nothing if it is an exponent.
+std::optional<Progress> ProgressOf(const FieldElement& e) {
+  Progress at{e.p / kSteps, e.p % kSteps + 1};
+  if (at.number >= LibraryPolynomials().size()) return std::nullopt;
+  at.polynomial = &LibraryPolynomials()[at.number];
+  at.last = static_cast<uint32_t>(at.polynomial->coefficients.size());
+  at.most = at.last + static_cast<uint32_t>(at.polynomial->products());
+  return at;
+}
+
 /// Its range by its end: as the library's code has it, or a little more.
 LibraryPolynomial Polynomial(End end, const std::vector<uint32_t>& bits) {
   LibraryPolynomial polynomial;
@@ -103,33 +121,30 @@ std::optional<double> Field::LibraryStep(double a, double b, double c,
                                          const double (&values)[3]) const {
   const bool second = (Raw(a).flags & engine::kFieldStep) == 0;
   const FieldElement factor = Raw(second ? b : a), other = At(second ? a : b);
-  const uint32_t step = factor.p % kSteps + 1, number = factor.p / kSteps;
-  if (number >= LibraryPolynomials().size()) return std::nullopt;
-  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
-  const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
-  if (step < last) {
-    if (other.q != factor.q || values[2] != double{polynomial.coefficients[step]} ||
+  const auto at = ProgressOf(factor);
+  if (!at) return std::nullopt;
+  if (at->next < at->last) {
+    if (other.q != factor.q || values[2] != double{at->polynomial->coefficients[at->next]} ||
         !IsLeaf(c, values[2])) {
       return std::nullopt;
     }
-    return Carried(StepElement(number, step, factor.q, factor.flags | other.flags));
+    return Carried(StepElement(at->number, at->next, factor.q, factor.flags | other.flags));
   }
-  const bool same = other == At(c);
-  if (!same || step != last + static_cast<uint32_t>(polynomial.products())) return std::nullopt;
-  return LibraryEnd(number, factor.q, second ? a : b, values[second ? 0 : 1]);
+  if (!(other == At(c)) || at->next != at->most) return std::nullopt;
+  return LibraryEnd(at->number, factor.q, second ? a : b, values[second ? 0 : 1]);
 }
 
 std::optional<double> Field::LibrarySum(double a, double b, double c,
                                         const double (&values)[3]) const {
   const FieldElement sum = Raw(c);
-  const uint32_t step = sum.p % kSteps + 1, number = sum.p / kSteps;
-  if (number >= LibraryPolynomials().size()) return std::nullopt;
-  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
-  const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
-  if (polynomial.end != End::kLog2OfOneMore || step != last + 2) return std::nullopt;
+  const auto at = ProgressOf(sum);
+  if (!at || at->polynomial->end != End::kLog2OfOneMore || at->next != at->most) {
+    return std::nullopt;
+  }
   for (const bool second : {false, true}) {
-    if (Raw(second ? b : a) == Raw(log2e_))
-      return LibraryEnd(number, sum.q, second ? a : b, values[second ? 0 : 1]);
+    if (Raw(second ? b : a) == Raw(log2e_)) {
+      return LibraryEnd(at->number, sum.q, second ? a : b, values[second ? 0 : 1]);
+    }
   }
   return std::nullopt;
 }
@@ -137,13 +152,11 @@ std::optional<double> Field::LibrarySum(double a, double b, double c,
 std::optional<double> Field::LibraryProduct(double a, double b) const {
   const bool second = (Raw(a).flags & engine::kFieldStep) == 0;
   const FieldElement factor = Raw(second ? b : a), other = At(second ? a : b);
-  const uint32_t step = factor.p % kSteps + 1, number = factor.p / kSteps;
-  if (number >= LibraryPolynomials().size()) return std::nullopt;
-  const LibraryPolynomial& polynomial = LibraryPolynomials()[number];
-  const auto last = static_cast<uint32_t>(polynomial.coefficients.size());
-  const uint32_t most = last + static_cast<uint32_t>(polynomial.products());
-  if (step < last || step >= most || other.q != factor.q) return std::nullopt;
-  return Carried(StepElement(number, step, factor.q, factor.flags | other.flags));
+  const auto at = ProgressOf(factor);
+  if (!at || at->next < at->last || at->next >= at->most || other.q != factor.q) {
+    return std::nullopt;
+  }
+  return Carried(StepElement(at->number, at->next, factor.q, factor.flags | other.flags));
 }
 
 std::optional<double> Field::LibraryEnd(uint32_t number, uint32_t argument, double x,
