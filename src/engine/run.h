@@ -49,7 +49,7 @@ struct OutputTensor {
 
 /// A comparison of floats that are not constants, also of a minimum or a maximum.
 struct Decision {
-  std::string where;  // "setp.lt.f32 at kernel.cu:12"
+  std::string where;                                  // "setp.lt.f32 at kernel.cu:12"
   bool less = false, equal = false, greater = false;  // the first number, in some thread
   bool unordered = false;                             // a NaN
 };
