@@ -83,7 +83,8 @@ class WorkerTest(CupelTest):
                 "baselines": True, "rounds": 400, "verdict": None, "setting": "", **changes}
 
     def test_verdict_equals_that_of_check(self):
-        checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu")
+        checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu",
+                             "--no-prove")  # a worker tries no proofs
         self.begin()
         hello, ready = self.make_ready()
         self.assertEqual(hello["protocol"], "cupel.worker/1")
