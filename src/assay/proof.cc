@@ -373,6 +373,7 @@ class Prover {
     options.counters = false;
     options.shadows = true;
     options.full_checks = !field;  // races show without fields
+    options.lists_barriers = !field && tries_barriers_;
     options.field = std::move(field);
     options.cancelled = EndAfter(kProofDeadline, parts_.stop);
     options.argument_types = task::TypesOf(wanted.args);

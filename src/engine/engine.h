@@ -34,6 +34,7 @@ struct RunOptions {
   bool counters = true;
   /// Also detects races on shared memory and reads of unwritten shared memory (slower).
   bool full_checks = false;
+  bool lists_barriers = false;  // Run::barriers
   /// With full checks: the race checks leave out the barriers at this place, one of Run::barriers.
   /// Races are then errors even if the values that are read are not used.
   std::string muted_barrier;

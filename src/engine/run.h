@@ -70,7 +70,8 @@ struct Run {
   std::vector<std::string> not_followed;
   /// Runs in a field: the comparisons of floats, and what they found.
   std::vector<Decision> decisions;
-  /// With full checks: the places of the launched kernels' barriers ("kernel.cu:41").
+  /// With RunOptions::lists_barriers: the places of the launched kernels' barriers
+  /// ("kernel.cu:41").
   std::vector<std::string> barriers;
   bool met_muted_barrier = false;  // RunOptions::muted_barrier
   /// Blocks emulated, and blocks of all grids; they differ only with RunOptions::max_blocks.

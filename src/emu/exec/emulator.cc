@@ -284,7 +284,7 @@ class Execution {
     TRY_ASSIGN(LaunchOutcome outcome, RunLaunch(request, memory_, options_, pool_));
     advice_.wants_order |= outcome.wants_order;
     advice_.read_race |= outcome.read_race;
-    if (options_.full_checks && !muted_ && kernel->code) {
+    if (options_.lists_barriers && kernel->code) {
       for (std::string& place : BarrierPlaces(*kernel->code)) {
         if (std::ranges::find(run->barriers, place) == run->barriers.end()) {
           run->barriers.push_back(std::move(place));
@@ -610,7 +610,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     if (shadows) {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
-      run.decisions = shadows->decisions();
+      if (options.field) run.decisions = shadows->decisions();
     }
     return run;
   }
