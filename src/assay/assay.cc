@@ -224,6 +224,17 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
   return chosen;
 }
 
+Result<std::vector<const task::Setting*>> SomeChosen(const Question& question) {
+  std::vector<const task::Setting*> settings = Chosen(question);
+  if (settings.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no settings of the requested kind for its {} direction",
+                            question.task->name, task::Name(question.direction)),
+                "choose another --settings value");
+  }
+  return settings;
+}
+
 std::string ImageKeyOf(const Candidate& candidate) {
   if (const build::Images* images = candidate.images()) return images->front()->key;
   const auto* program = std::get_if<PythonProgram>(&candidate.built);
@@ -315,13 +326,7 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
   }
   const build::Images* images = candidate.images();
 
-  const std::vector<const task::Setting*> settings = Chosen(question);
-  if (settings.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the requested kind for its {} direction",
-                            question.task->name, task::Name(question.direction)),
-                "choose another --settings value");
-  }
+  TRY_ASSIGN(const std::vector<const task::Setting*> settings, SomeChosen(question));
   TRY_ASSIGN(const auto texts, TextsOf(candidate, verdict.source_hash));
   auto claimed = ReadClaim(texts, settings);
   if (auto* reason = std::get_if<records::Reason>(&claimed)) {

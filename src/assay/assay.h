@@ -132,6 +132,8 @@ void UseCasesOf(const records::Verdict& verdict, Question& question);
 
 /// The requested settings, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);
+/// The same. Error: kInvalidArgument, if there are none.
+Result<std::vector<const task::Setting*>> SomeChosen(const Question& question);
 
 struct Judged {
   records::Verdict verdict;

@@ -1,7 +1,7 @@
 // Proves that a kernel computes the task's function of real numbers at one size, by evaluating both
 // in finite fields at random points (docs/proof.md): two functions that differ have different
-// values there, except with a small probability (Schwartz and Zippel). SPDX-License-Identifier:
-// Apache-2.0
+// values there, except with a small probability (Schwartz and Zippel).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -43,8 +43,7 @@ std::string Difference(const Proof& proof) {
     return fmt::format(
         "computes another function of real numbers than the task, within rounding: {} of {} "
         "elements of {} differ at {}; in exact arithmetic, [{}] is {:.17g}, the task's {:.17g} "
-        "(see "
-        "cupel prove)",
+        "(see cupel prove)",
         output.differing, output.count, output.name, proof.setting, fmt::join(output.first, ", "),
         output.shadow, output.truth);
   }
@@ -71,9 +70,8 @@ Status AddProof(const Parts& parts, const Candidate& candidate, const Question& 
     switch (proof.outcome) {
       case ProofOutcome::kProved:
         verdict.proof.message = fmt::format(
-            "proved equal to the task as a function of real numbers at {}, for inputs that take "
-            "the "
-            "same decisions{}{}",
+            "proved equal to the task as a function of real numbers at {}, for inputs that "
+            "take the same decisions{}{}",
             setting.id, proof.has_roots ? ", up to the signs of square roots" : "",
             proof.fixed_decisions.empty()
                 ? ""

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/check/prove.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -63,13 +61,7 @@ Result<ProofReport> Prove(const ProveOptions& options, Events& events) {
              BuildCandidate(options.kernel, options.common, options.compile, events));
   ReportNotes(candidate, events);
   const assay::Question question = QuestionOf(task, options.target, options.common);
-  const auto settings = assay::Chosen(question);
-  if (settings.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the requested kind for its {} direction",
-                            task.name, task::Name(question.direction)),
-                "choose another --settings value");
-  }
+  TRY_ASSIGN(const auto settings, assay::SomeChosen(question));
   ProofReport report;
   report.kernel = options.kernel.string();
   report.task = task.name;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/core/source_line.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <string_view>
 
 namespace cupel::emu {
@@ -26,6 +29,11 @@ SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
     at = module.inlined_sites[static_cast<size_t>(at.inlined_at)].call;
   }
   return {std::string(file_of(best)), best.line};
+}
+
+std::string PlaceText(const std::string& file, int line) {
+  if (line <= 0) return "";
+  return fmt::format("{}:{}", std::filesystem::path(file).filename().string(), line);
 }
 
 }  // namespace cupel::emu

@@ -15,5 +15,7 @@ struct SourceLine {
   int line = 0;
 };
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location);
+/// "kernel.cu:31", without folders. Empty without a line.
+std::string PlaceText(const std::string& file, int line);
 
 }  // namespace cupel::emu

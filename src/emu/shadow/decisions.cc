@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/shadow/decisions.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <filesystem>
 
 #include "emu/core/code.h"
 #include "emu/core/source_line.h"
@@ -44,10 +41,8 @@ std::vector<engine::Decision> DecisionsOf(const ShadowCode& code) {
     const SourceLine line = LineOf(*variant.module, source.location);
     engine::Decision& decision = decisions.emplace_back();
     decision.where = variant.statements[source.statement].mnemonic;
-    decision.where +=
-        line.line > 0 ? fmt::format(" at {}:{}",
-                                    std::filesystem::path(line.file).filename().string(), line.line)
-                      : " in " + code.kernel;
+    const std::string place = PlaceText(line.file, line.line);
+    decision.where += place.empty() ? " in " + code.kernel : " at " + place;
     decision.less = (found & kLess) != 0;
     decision.equal = (found & kEqual) != 0;
     decision.greater = (found & kGreater) != 0;

@@ -7,10 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <tuple>
 
 #include "base/json.h"
+#include "emu/core/source_line.h"
 #include "emu/nodes/gemm.h"
 #include "emu/shadow/small.h"
 #include "task/tensor.h"
@@ -71,8 +71,7 @@ std::vector<records::ShadowCause> CausesOf(const ShadowSites& places,
   for (const auto& [site, count] : found) {
     std::string what = site.mnemonic.empty() ? "other places" : site.mnemonic;
     if (site.line > 0) {
-      what +=
-          fmt::format(" at {}:{}", std::filesystem::path(site.file).filename().string(), site.line);
+      what += " at " + PlaceText(site.file, site.line);
     } else if (!site.kernel.empty()) {
       what += " in " + site.kernel;
     }

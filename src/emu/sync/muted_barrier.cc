@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/sync/muted_barrier.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "emu/core/source_line.h"
 #include "emu/core/worker.h"
@@ -17,8 +14,7 @@ namespace {
 std::string PlaceOf(const Code& code, const Op& op) {
   if (op.source >= code.sources.size()) return "";
   const SourceLine line = LineOf(*code.module, code.sources[op.source].location);
-  if (line.line <= 0) return "";
-  return fmt::format("{}:{}", std::filesystem::path(line.file).filename().string(), line.line);
+  return PlaceText(line.file, line.line);
 }
 
 bool IsBarrier(const std::string& mnemonic) {

@@ -251,22 +251,25 @@ def of_float(value: float) -> list[int]:
     return of_fraction(*fraction_of(value).as_integer_ratio())
 
 
+def square_of(value: float) -> fractions.Fraction | None:
+    """The short fraction whose root a number is, if it is no short fraction itself."""
+    if not math.isfinite(value) or value <= 0 or fraction_of(value).denominator <= SHORT:
+        return None
+    square = fraction_of(value * value)
+    return square if square.denominator <= SHORT else None
+
+
 def of_number(value: float) -> list[int]:
     """Also of roots of short fractions, which kernels may compute."""
-    if math.isfinite(value) and value > 0 and fraction_of(value).denominator > SHORT:
-        square = fraction_of(value * value)
-        if square.denominator <= SHORT:
-            residues = of_fraction(*square.as_integer_ratio())
-            return [pow(r, (m + 1) // 4, m) for r, m in zip(residues, MODULI)]
-    return of_float(value)
+    square = square_of(value)
+    if square is None:
+        return of_float(value)
+    return [pow(r, (m + 1) // 4, m) for r, m in zip(of_fraction(*square.as_integer_ratio()), MODULI)]
 
 
 def is_known(value: float) -> bool:
     """Whether a number is a short fraction, or the root of one: nothing else has an element of its own."""
-    if not math.isfinite(value) or fraction_of(value).denominator <= SHORT:
-        return True
-    exact = fractions.Fraction(value)
-    return exact.denominator <= 1 << 12 or value > 0 and fraction_of(value * value).denominator <= SHORT
+    return not math.isfinite(value) or fraction_of(value).denominator <= SHORT or square_of(value) is not None
 
 
 def has_short_fractions(real: torch.Tensor) -> bool:
