@@ -12,6 +12,8 @@ namespace {
 using records::Decision;
 using records::Reason;
 
+constexpr const char* kEmulator = "the emulator";
+
 /// The worse of two decisions: what is wrong counts more than what cannot be judged.
 Decision Worse(Decision a, Decision b) {
   for (const Decision worst : {Decision::kError, Decision::kRejected, Decision::kUnsupported}) {
@@ -25,7 +27,7 @@ Decision Worse(Decision a, Decision b) {
 Reason OfEmulator(const Reason& reason, bool gpu_accepts) {
   Reason ours = reason;
   ours.at = {};
-  ours.where = reason.where.empty() ? "the emulator" : reason.where + " on the emulator";
+  ours.where = reason.where.empty() ? kEmulator : fmt::format("{} on {}", reason.where, kEmulator);
   if (gpu_accepts && reason.code == "unsupported_instruction") {
     ours.message +=
         "; --engines gpu judges on the GPU alone, which detects no races and no "
@@ -54,5 +56,7 @@ records::Verdict Combine(records::Verdict gpu, records::Verdict emulator) {
   both.other_engines.push_back(std::move(emulator));
   return both;
 }
+
+bool IsOfEmulator(const records::Reason& reason) { return reason.where.ends_with(kEmulator); }
 
 }  // namespace cupel::judge

@@ -13,4 +13,8 @@ namespace cupel::judge {
 /// `not_checked` is the caller's to set.
 records::Verdict Combine(records::Verdict gpu, records::Verdict emulator);
 
+/// Whether a reason of a combined verdict is the emulator's alone. Its numbers and place are then
+/// text only; the verdict in `other_engines` has the reason itself.
+bool IsOfEmulator(const records::Reason& reason);
+
 }  // namespace cupel::judge

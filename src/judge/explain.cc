@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 namespace cupel::judge {
 namespace {
@@ -22,6 +24,43 @@ Explanation FromFill(const Evidence& e, const Fill& fill) {
           fmt::format("{}; all wrong ones are {}: {}", place->text, fill.text, why)};
 }
 
+/// The share of the squared error that is the mean error of each slice of an axis.
+double ShareOfSlices(const Evidence& e, const Axis& axis, double squares) {
+  std::vector<double> sum(static_cast<size_t>(axis.length));
+  for (int64_t i = 0; i < e.count; ++i) {
+    sum[static_cast<size_t>(axis.SliceOf(i))] += e.scan->got(i) - e.scan->wanted(i);
+  }
+  const double each = static_cast<double>(e.count) / static_cast<double>(axis.length);
+  double of_means = 0;
+  for (const double s : sum) of_means += s * s / each;
+  return squares > 0 ? of_means / squares : 0;
+}
+
+/// The results are bfloat16 numbers, perhaps truncated.
+bool AreBfloat16(const Evidence& e) {
+  return std::ranges::all_of(e.some, [&](int64_t i) {
+    return (std::bit_cast<uint32_t>(static_cast<float>(e.scan->got(i))) & 0xffffu) == 0;
+  });
+}
+
+/// Rounding errors have both signs and follow neither rows nor columns; those of a wrong formula
+/// do.
+bool LooksLikeRounding(const Evidence& e, double rms_error) {
+  constexpr double kShare = 0.3;
+  if (AreBfloat16(e)) return true;
+  if (e.mean_error * e.mean_error > kShare * rms_error * rms_error) return false;
+  double squares = 0;
+  for (int64_t i = 0; i < e.count; ++i) {
+    const double error = e.scan->got(i) - e.scan->wanted(i);
+    squares += error * error;
+  }
+  return std::ranges::all_of(e.axes, [&](const Axis& axis) {
+    // Of independent errors, this share is in the means by chance.
+    const double by_chance = static_cast<double>(axis.length) / static_cast<double>(e.count);
+    return by_chance > kShare || ShareOfSlices(e, axis, squares) < kShare + by_chance;
+  });
+}
+
 /// Errors everywhere, none of them far out, all small compared with the output: rounding, not
 /// logic.
 std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
@@ -34,6 +73,14 @@ std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
   }
   if (largest > 30 * rms_error) return {};
   const double bits = -std::log2(relative);
+  if (!LooksLikeRounding(e, rms_error)) {
+    return Explanation{
+        "approximation",
+        fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere, which do not look "
+                    "like rounding: a small term is missing or wrong, or a formula only "
+                    "approximates the task's",
+                    bits)};
+  }
   const bool wide = e.scan->rule().dtype == DType::kF32 || e.scan->rule().dtype == DType::kF64;
   if (wide && bits < 10 && bits > 7) {
     return Explanation{"reduced_precision",

@@ -37,7 +37,7 @@ std::optional<Fill> FindFill(const Evidence& evidence);
 
 /// Which elements are wrong, as a subject: "columns 96 to 99 of 100 (…)".
 struct Place {
-  std::string pattern;  // "tail", "only_first", "slice", "range", "every_kth"
+  std::string pattern;  // "tail", "head", "only_first", "slice", "range", "every_kth", "periodic"
   std::string text;
   bool rest_is_right = false;  // the text already says that all other elements are correct
 };

@@ -1,4 +1,4 @@
-// The positions of an output's wrong elements: slices along axes, tails, every k-th.
+// The positions of an output's wrong elements: slices along axes, heads, tails, periods.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -12,9 +12,35 @@ namespace {
 
 /// A set of slices of one axis, classified by its form.
 struct SliceSet {
-  enum Kind { kAll, kRange, kEvery, kIrregular } kind = kAll;
-  int64_t size = 0, begin = 0, end = 0, step = 1;
+  enum Kind { kAll, kRange, kEvery, kPeriodic, kIrregular } kind = kAll;
+  int64_t size = 0, begin = 0, end = 0;
+  int64_t step = 1;          // kEvery, kPeriodic: the period
+  int64_t from = 0, to = 0;  // kPeriodic: of each period, [from, to)
 };
+
+constexpr int64_t kLongestPeriod = 1024, kFewestPeriods = 3;
+
+/// Of a set that repeats: the same run of slices in each period. Fills `set` and returns true.
+bool FindPeriod(const std::vector<int64_t>& slices, int64_t length, SliceSet& set) {
+  std::vector<bool> wrong(static_cast<size_t>(length));
+  for (const int64_t slice : slices) wrong[static_cast<size_t>(slice)] = true;
+  for (int64_t period = 2; period <= kLongestPeriod && kFewestPeriods * period <= length;
+       ++period) {
+    bool repeats = true;
+    for (int64_t i = period; i < length && repeats; ++i) {
+      repeats = wrong[static_cast<size_t>(i)] == wrong[static_cast<size_t>(i - period)];
+    }
+    if (!repeats) continue;
+    const auto first = wrong.begin(), end = first + period;
+    const auto from = std::find(first, end, true), to = std::find(from, end, false);
+    if (std::find(to, end, true) != end) return false;  // several runs in a period
+    set.step = period;
+    set.from = from - first;
+    set.to = to - first;
+    return true;
+  }
+  return false;
+}
 
 SliceSet Classify(const std::vector<int64_t>& slices, int64_t length) {
   SliceSet set;
@@ -29,9 +55,13 @@ SliceSet Classify(const std::vector<int64_t>& slices, int64_t length) {
   int64_t step = 0;
   for (size_t i = 1; i < slices.size(); ++i) step = std::gcd(step, slices[i] - slices[i - 1]);
   set.kind = SliceSet::kIrregular;
-  if (step < 2 || set.size < 3) return set;
-  if (set.size == (length - set.begin % step + step - 1) / step) set.kind = SliceSet::kEvery;
-  set.step = step;
+  if (set.size < 3) return set;
+  if (step >= 2 && set.size == (length - set.begin % step + step - 1) / step) {
+    set.kind = SliceSet::kEvery;
+    set.step = step;
+  } else if (FindPeriod(slices, length, set)) {
+    set.kind = SliceSet::kPeriodic;
+  }
   return set;
 }
 
@@ -81,8 +111,20 @@ Place DescribeRange(const Evidence& e, size_t axis, const SliceSet& set) {
   return {tail ? "tail" : set.size == 1 ? "slice" : "range", text};
 }
 
+/// "columns 6 to 7 of every 8".
+std::string PeriodText(const Evidence& e, size_t axis, const SliceSet& set) {
+  const std::string which =
+      set.to - set.from == 1
+          ? fmt::format("{} {}", AxisWord(e, axis, false), set.from)
+          : fmt::format("{} {} to {}", AxisWord(e, axis, true), set.from, set.to - 1);
+  return fmt::format("{} of every {}", which, set.step);
+}
+
 Place DescribePlace(const Evidence& e, size_t axis, const SliceSet& set) {
   if (set.kind == SliceSet::kRange) return DescribeRange(e, axis, set);
+  if (set.kind == SliceSet::kPeriodic) {
+    return {"periodic", "the wrong ones are " + PeriodText(e, axis, set)};
+  }
   return {"every_kth", fmt::format("every {}{} {} is wrong, starting at {}", set.step,
                                    set.step == 2   ? "nd"
                                    : set.step == 3 ? "rd"
@@ -101,6 +143,18 @@ std::optional<Place> FlatTail(const Evidence& e) {
   }
   return Place{"tail", fmt::format("the wrong ones are the last {} elements{}", tail,
                                    TileNote(e.first_wrong, e.count))};
+}
+
+/// All wrong elements are at the beginning in row-major order, and end within a row.
+std::optional<Place> FlatHead(const Evidence& e) {
+  const int64_t head = e.last_wrong + 1;
+  if (e.axes.size() < 2 || head % e.row_length() == 0 || head < e.row_length()) return {};
+  if (e.wrong * 100 < head * 99) return {};
+  if (head * 2 > e.count) {
+    return Place{"only_last", fmt::format("only the last {} elements are correct", e.count - head),
+                 true};
+  }
+  return Place{"head", fmt::format("the wrong ones are the first {} elements", head)};
 }
 
 /// The wrong elements are whole slices at the end of two or more axes, e.g. the edge tiles of a
@@ -129,6 +183,7 @@ std::optional<Place> EdgeUnion(const Evidence& e) {
 std::optional<Place> FindPlace(const Evidence& e) {
   if (e.wrong == e.count) return {};
   if (auto flat = FlatTail(e)) return flat;
+  if (auto flat = FlatHead(e)) return flat;
   if (auto edges = EdgeUnion(e)) return edges;
   double box = 1;
   bool irregular = false;
@@ -146,7 +201,9 @@ std::optional<Place> FindPlace(const Evidence& e) {
     const SliceSet set = Classify(slices, axis.length);
     box *= static_cast<double>(set.size);
     irregular |= set.kind == SliceSet::kIrregular;
-    if (set.kind == SliceSet::kRange || set.kind == SliceSet::kEvery) regular.emplace_back(a, set);
+    if (set.kind != SliceSet::kAll && set.kind != SliceSet::kIrregular) {
+      regular.emplace_back(a, set);
+    }
   }
   // If the wrong elements do not fill the box, it says little. A single element is listed anyway.
   if (regular.empty() || e.wrong == 1 || static_cast<double>(e.wrong) < 0.5 * box) return {};
@@ -157,6 +214,8 @@ std::optional<Place> FindPlace(const Evidence& e) {
     if (set.kind == SliceSet::kRange) {
       place.text += fmt::format(", within {}{}", Span(e, axis, set.begin, set.end),
                                 set.end == e.axes[axis].length ? TileNote(set.begin, set.end) : "");
+    } else if (set.kind == SliceSet::kPeriodic) {
+      place.text += ", within " + PeriodText(e, axis, set);
     } else {
       place.text += fmt::format(", within every {}th {} starting at {}", set.step,
                                 AxisWord(e, axis, false), set.begin);

@@ -99,6 +99,14 @@ TEST(Explain, Slices) {
          "column 0 of 100");
   Expect(d.By([](double t, int64_t i) { return i % 4 == 3 ? t * t + 7 : t; }), "every_kth",
          "every 4th column is wrong, starting at 3");
+  Expect(d.By([](double t, int64_t i) { return i % 100 % 8 >= 6 ? t * t + 7 : t; }), "periodic",
+         "the wrong ones are columns 6 to 7 of every 8");
+  Expect(d.By([](double t, int64_t i) { return i / 100 % 16 < 3 ? t * t + 7 : t; }), "periodic",
+         "the wrong ones are rows 0 to 2 of every 16");
+  Expect(d.By([](double t, int64_t i) { return i < 300 ? t * t + 7 : t; }), "range",
+         "the wrong ones are rows 0 to 2 of 50");
+  Expect(d.By([](double t, int64_t i) { return i < 256 ? t * t + 7 : t; }), "head",
+         "the wrong ones are the first 256 elements");
   const Damaged image({2, 8, 6, 6});
   Expect(image.By([](double t, int64_t i) { return i / 36 % 8 == 5 ? t * t + 5 : t; }), "slice",
          "index of axis 1 5 of 8");
@@ -117,6 +125,22 @@ TEST(Explain, Scales) {
   Expect(d.By([](double t, int64_t) { return t + 0.25; }), "offset", "off by the constant +0.25");
   const Damaged scalar({}, 3);
   Expect(scalar.By([](double t, int64_t) { return t * 128; }), "factor", "it is 128 times");
+}
+
+// An error that follows rows or columns, or has one sign, is a wrong formula, however small it is.
+TEST(Explain, CallsOnlyWhatLooksLikeRoundingReducedPrecision) {
+  const Damaged d({64, 96});
+  const auto noise = [](int64_t i) {
+    return static_cast<double>((i * 2654435761) % 1001) / 500.0 - 1;  // between -1 and 1
+  };
+  Expect(d.By([&](double t, int64_t i) { return t + 0.006 * noise(i); }), "reduced_precision",
+         "typical of bfloat16 arithmetic");
+  for (const records::Comparison& c :
+       {d.By([&](double t, int64_t i) { return t + 0.004 + 0.003 * noise(i); }),
+        d.By([&](double t, int64_t i) { return t + 0.004 * noise(i / 96) + 0.001 * noise(i); })}) {
+    EXPECT_EQ(c.message.find("bfloat16"), std::string::npos) << c.message;
+    EXPECT_FALSE(c.ok);
+  }
 }
 
 TEST(Explain, Vectors) {

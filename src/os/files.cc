@@ -106,4 +106,11 @@ Status WriteFileAtomically(const fs::path& path, std::string_view bytes) {
   return {};
 }
 
+Status MakeFolders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return {};
+  return FailIo("create", folder, error.value());
+}
+
 }  // namespace cupel::os
