@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "harness.h"
 #include "review/answer.h"
@@ -22,6 +23,9 @@ void RunOne(std::string_view input) {
     CHECK(stated->confidence >= 0 && stated->confidence <= 1);
     CHECK(review::FindQuote(input, *stated) >= 0);
   }
+  const std::vector<review::Aspect> aspects = {review::Aspect::kMemory, review::Aspect::kNumerics};
+  const auto parts = review::ReadAnswers(input, aspects);
+  CHECK(!parts || parts->size() == aspects.size());
 }
 
 }  // namespace cupel::fuzz

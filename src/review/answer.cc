@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/parse_number.h"
@@ -75,9 +76,21 @@ std::string WithoutBlanks(std::string_view text) {
 
 }  // namespace
 
-std::string_view AnswerFormat() {
-  return "End your answer with four lines, in this order, each once. Either\n"
-         "\n"
+std::string AnswerFormat(const std::vector<Aspect>& aspects) {
+  std::string format;
+  if (aspects.size() > 1) {
+    format =
+        "End your answer with one part for each check, each once and in this order. A part "
+        "has five lines in this order:\n\n";
+    for (const Aspect aspect : aspects) {
+      format +=
+          fmt::format("CHECK: {}\nVERDICT: …\nCONFIDENCE: …\nLINE: …\nREASON: …\n\n", Name(aspect));
+    }
+    format += "The last four lines of a part are either\n\n";
+  } else {
+    format = "End your answer with four lines, in this order, each once. Either\n\n";
+  }
+  return format +
          "VERDICT: fine\n"
          "CONFIDENCE: 0.80\n"
          "LINE: none\n"
@@ -93,8 +106,40 @@ std::string_view AnswerFormat() {
          "CONFIDENCE is how likely it is that your verdict is correct, from 0 (a guess) to 1 "
          "(certain).\n"
          "LINE is the number and the text of the faulty line. Do not begin any other line with "
-         "these "
-         "words.\n";
+         "these words.\n";
+}
+
+Result<std::vector<Stated>> ReadAnswers(std::string_view text, const std::vector<Aspect>& aspects) {
+  if (text.size() > kMaxAnswer) return Unusable("the answer is longer than 256 KiB");
+  std::vector<Stated> all;
+  if (aspects.size() == 1) {
+    TRY_ASSIGN(Stated only, ReadAnswer(text));
+    all.push_back(std::move(only));
+    return all;
+  }
+  std::vector<std::pair<std::string_view, std::string>> parts;  // name, lines
+  for (const std::string_view line : SplitLines(text)) {
+    if (const auto name = FieldOf(line, "CHECK")) {
+      parts.emplace_back(Trim(*name), "");
+    } else if (!parts.empty()) {
+      parts.back().second.append(line) += '\n';
+    }
+  }
+  if (parts.size() != aspects.size()) {
+    return Unusable(
+        fmt::format("there are {} CHECK lines, but {} checks", parts.size(), aspects.size()));
+  }
+  for (size_t i = 0; i < aspects.size(); ++i) {
+    const char* const name = Name(aspects[i]);
+    if (parts[i].first != name) {
+      return Unusable(fmt::format("CHECK number {} is \"{}\", but it must be {}", i + 1,
+                                  llm::Shown(parts[i].first, 40), name));
+    }
+    auto stated = ReadAnswer(parts[i].second);
+    if (!stated) return Unusable(fmt::format("{}: {}", name, stated.error().message));
+    all.push_back(std::move(*stated));
+  }
+  return all;
 }
 
 Result<Stated> ReadAnswer(std::string_view text) {

@@ -4,13 +4,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "review/review.h"
 
 namespace cupel::review {
 
-/// The description of the required end of an answer, for prompts.
-std::string_view AnswerFormat();
+/// The description of the required end of an answer about these aspects, for prompts.
+std::string AnswerFormat(const std::vector<Aspect>& aspects);
 
 struct Stated {
   bool fine = false;
@@ -19,6 +21,10 @@ struct Stated {
   int line_number = 0;  // as stated; 0: none
   std::string reason;
 };
+
+/// Reads an answer about these aspects: for each, in order, a line CHECK with its name and then the
+/// four lines that ReadAnswer reads. A single aspect needs no CHECK line. Otherwise as ReadAnswer.
+Result<std::vector<Stated>> ReadAnswers(std::string_view text, const std::vector<Aspect>& aspects);
 
 /// Reads the lines VERDICT, CONFIDENCE, LINE and REASON, in this order and each once. Allows any
 /// prose before them, and markdown around the names. The text of error kInvalidArgument is for the

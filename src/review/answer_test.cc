@@ -56,6 +56,35 @@ TEST(ReadAnswer, ReportsWhatIsWrong) {
   EXPECT_THAT(Problem(std::string(300000, 'x')), HasSubstr("longer"));
 }
 
+TEST(ReadAnswers, ReadsOnePartForEachCheck) {
+  const std::vector<Aspect> aspects = {Aspect::kMemory, Aspect::kNumerics};
+  const std::string rest = "CONFIDENCE: 0.5\nLINE: none\nREASON: r\n";
+  const auto fine = [&](const std::string& name) {
+    return "**CHECK: " + name + "**\nVERDICT: fine\n" + rest;
+  };
+  const auto read =
+      ReadAnswers("Let me see.\n" + fine("memory") + "\n" +
+                      "CHECK: numerics\nVERDICT: wrong\nCONFIDENCE: 1\nLINE: 3: x = 2;\n"
+                      "REASON: off\nby one\n",
+                  aspects);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE((*read)[0].fine);
+  EXPECT_FALSE((*read)[1].fine);
+  EXPECT_EQ((*read)[1].reason, "off by one");
+  const auto problem = [&](const std::string& text) {
+    const auto stated = ReadAnswers(text, aspects);
+    return stated ? "" : stated.error().message;
+  };
+  EXPECT_THAT(problem(fine("memory")), HasSubstr("1 CHECK lines, but 2 checks"));
+  EXPECT_THAT(problem(fine("numerics") + fine("memory")), HasSubstr("it must be memory"));
+  EXPECT_THAT(problem(fine("memory") + "CHECK: numerics\n" + rest), HasSubstr("numerics: "));
+  EXPECT_THAT(problem(std::string(300000, 'x')), HasSubstr("longer"));
+  for (const Aspect aspect : aspects) {
+    EXPECT_THAT(AnswerFormat(aspects), HasSubstr(std::string("CHECK: ") + Name(aspect)));
+  }
+  EXPECT_EQ(AnswerFormat({Aspect::kMemory}).find("CHECK"), std::string::npos);
+}
+
 TEST(FindQuote, FindsQuotesInTheSource) {
   const std::string source = "int a;\n  y[i]  = x[i];\nif (i < n) y[i] = x[i];\n";
   const auto at = [&](int number, const char* line) {

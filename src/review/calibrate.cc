@@ -12,12 +12,19 @@
 namespace cupel::review {
 namespace {
 
+/// One review: a variant of each aspect's instructions, read by all models.
 struct Question {
-  size_t sample = 0, aspect = 0, variant = 0, model = 0;
-  auto operator<=>(const Question&) const = default;
+  size_t sample = 0;
+  std::array<size_t, kAspects> variants{};
 };
 
-using Opinions = std::map<Question, Opinion>;
+/// Whose opinion it is, and on what.
+struct Place {
+  size_t sample = 0, aspect = 0, variant = 0, model = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+using Opinions = std::map<Place, Opinion>;
 
 /// One calibration.
 class Calibration {
@@ -45,18 +52,19 @@ class Calibration {
 };
 
 /// The questions that do not depend on the choice of variants: every variant on the tuning half,
-/// and the reporting half for aspects with only one variant. All of them can be asked at once.
+/// and the reporting half if there is only one of each aspect. All of them can be asked at once.
 std::vector<Question> Calibration::FirstQuestions() const {
+  size_t most = 0;
+  for (const auto& variants : options_.variants) most = std::max(most, variants.size());
   std::vector<Question> questions;
   for (size_t sample = 0; sample < cases_.size(); ++sample) {
-    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
-      const size_t variants = options_.variants[aspect].size();
-      if (reports_[sample] && variants > 1) continue;
-      for (size_t variant = 0; variant < variants; ++variant) {
-        for (size_t model = 0; model < models_.size(); ++model) {
-          questions.push_back({sample, aspect, variant, model});
-        }
+    if (reports_[sample] && most > 1) continue;
+    for (size_t variant = 0; variant < most; ++variant) {
+      Question question{sample, {}};
+      for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+        if (variant < options_.variants[aspect].size()) question.variants[aspect] = variant;
       }
+      questions.push_back(question);
     }
   }
   return questions;
@@ -65,15 +73,21 @@ std::vector<Question> Calibration::FirstQuestions() const {
 Status Calibration::Ask(const std::vector<Question>& questions) {
   std::mutex mutex;
   size_t done = 0;
-  ReviewOptions review;
-  review.reflect = options_.reflect;
   return ForEachOnLanes(options_.threads, questions.size(), [&](size_t, size_t i) -> Status {
     const Question& q = questions[i];
-    TRY_ASSIGN(Opinion opinion,
-               AskReviewer(cases_[q.sample].subject, kAllAspects[q.aspect], *models_[q.model],
-                           options_.variants[q.aspect][q.variant].text, review));
+    ReviewOptions options;
+    options.reflect = options_.reflect;
+    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+      options.instructions[aspect] = options_.variants[aspect][q.variants[aspect]].text;
+    }
+    TRY_ASSIGN(Review review, AskReviewers(cases_[q.sample].subject, models_, options));
     const std::lock_guard lock(mutex);
-    opinions_[q] = std::move(opinion);
+    for (size_t at = 0; at < review.opinions.size(); ++at) {
+      const size_t aspect = at % kAspects;
+      // Of equal variants, the first review counts.
+      opinions_.try_emplace({q.sample, aspect, q.variants[aspect], at / kAspects},
+                            std::move(review.opinions[at]));
+    }
     if (options_.progress) options_.progress(++done, questions.size());
     return {};
   });
@@ -154,12 +168,11 @@ Result<CalibrationResult> Calibration::Run() {
   ChooseVariants();
   std::vector<Question> rest;
   for (size_t sample = 0; sample < cases_.size(); ++sample) {
-    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
-      for (size_t model = 0; model < models_.size(); ++model) {
-        const Question question{sample, aspect, chosen_[aspect], model};
-        if (!opinions_.contains(question)) rest.push_back(question);
-      }
-    }
+    const bool known = std::ranges::all_of(kAllAspects, [&](Aspect aspect) {
+      const auto index = static_cast<size_t>(aspect);
+      return opinions_.contains({sample, index, chosen_[index], 0});
+    });
+    if (!known) rest.push_back({sample, chosen_});
   }
   TRY(Ask(rest));
 

@@ -18,19 +18,22 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Answers with the verdict of a callback, which gets the case number from the operation's text.
+/// Answers with the verdicts of a callback, which gets the case number from the operation's text.
 class FakeReviewer : public llm::Asker {
  public:
-  using Verdict = std::function<bool(std::string_view role, int number, const std::string& system)>;
+  using Verdict = std::function<bool(Aspect aspect, int number, const std::string& system)>;
   explicit FakeReviewer(Verdict verdict) : verdict_(std::move(verdict)) {}
-  Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
+  Result<llm::Answer> Ask(std::string_view, const llm::Request& request,
                           const llm::Call&) override {
     const std::string& text = request.messages[0].text;
     const int number = std::stoi(text.substr(text.find("case ") + 5));
-    const bool fine = verdict_(role, number, request.system);
     llm::Answer answer;
-    answer.text = fmt::format("VERDICT: {}\nCONFIDENCE: 0.9\nLINE: {}\nREASON: so it seems",
-                              fine ? "fine" : "wrong", fine ? "none" : "1: int x;");
+    for (const Aspect aspect : kAllAspects) {
+      const bool fine = verdict_(aspect, number, request.system);
+      answer.text +=
+          fmt::format("CHECK: {}\nVERDICT: {}\nCONFIDENCE: 0.9\nLINE: {}\nREASON: so it seems\n",
+                      Name(aspect), fine ? "fine" : "wrong", fine ? "none" : "1: int x;");
+    }
     answer.usd = 0.01;
     const std::lock_guard lock(mutex_);
     ++asked;
@@ -61,9 +64,7 @@ std::vector<CalibrationCase> Cases() {
   return cases;
 }
 
-bool IsWrong(std::string_view role, int i) {
-  return i >= 20 && role == fmt::format("reviewer:{}", Name(kAllAspects[(i - 20) / 8]));
-}
+bool IsWrong(Aspect aspect, int i) { return i >= 20 && aspect == kAllAspects[(i - 20) / 8]; }
 
 TEST(ReportingHalf, IsStratifiedAndDeterministic) {
   const auto cases = Cases();
@@ -82,12 +83,12 @@ TEST(ReportingHalf, IsStratifiedAndDeterministic) {
 
 TEST(Calibrate, FindsTheThresholdForGoodReviewers) {
   FakeReviewer reviewer(
-      [](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
+      [](Aspect aspect, int i, const std::string&) { return !IsWrong(aspect, i); });
   const auto cases = Cases();
   const auto result = Calibrate(cases, {&reviewer}, {});
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(reviewer.asked, 44 * 3 * 2);  // with reflection
-  EXPECT_NEAR(result->usd, 44 * 6 * 0.01, 1e-9);
+  EXPECT_EQ(reviewer.asked, 44);  // nobody disagrees
+  EXPECT_NEAR(result->usd, 44 * 0.01, 1e-9);
   // One of three objects: a majority passes all wrong kernels, the tuned vote none.
   EXPECT_EQ(result->majority.found, 0);
   EXPECT_EQ(result->vote.found, 12);
@@ -104,8 +105,8 @@ TEST(Calibrate, ReportsOnTheHalfThatWasNotTuned) {
   const auto cases = Cases();
   const auto half = ReportingHalf(cases);
   // Right on the tuning half, wrong on the reporting half.
-  FakeReviewer reviewer([&](std::string_view role, int i, const std::string&) {
-    return half[static_cast<size_t>(i)] ? IsWrong(role, i) : !IsWrong(role, i);
+  FakeReviewer reviewer([&](Aspect aspect, int i, const std::string&) {
+    return half[static_cast<size_t>(i)] ? IsWrong(aspect, i) : !IsWrong(aspect, i);
   });
   const auto result = Calibrate(cases, {&reviewer}, {});
   ASSERT_TRUE(result);
@@ -114,9 +115,9 @@ TEST(Calibrate, ReportsOnTheHalfThatWasNotTuned) {
 }
 
 TEST(Calibrate, ChoosesAmongInstructions) {
-  FakeReviewer reviewer([](std::string_view role, int i, const std::string& system) {
-    const bool good = system.find("look closely") != std::string::npos || role != "reviewer:memory";
-    return good ? !IsWrong(role, i) : true;
+  FakeReviewer reviewer([](Aspect aspect, int i, const std::string& system) {
+    const bool good = system.find("look closely") != std::string::npos || aspect != Aspect::kMemory;
+    return good ? !IsWrong(aspect, i) : true;
   });
   CalibrateOptions options;
   options.variants[1].push_back({"close", "look closely"});
@@ -127,13 +128,13 @@ TEST(Calibrate, ChoosesAmongInstructions) {
   EXPECT_EQ(result->options.instructions[1], "look closely");
   EXPECT_EQ(result->options.instructions[0], DefaultInstructions()[0]);
   // The reporting half is asked only with the chosen variant.
-  EXPECT_EQ(reviewer.asked, 44 * 3 + 22);
+  EXPECT_EQ(reviewer.asked, 22 * 2 + 22);
   EXPECT_EQ(result->tuning.size(), 4u);
 }
 
 TEST(Calibrate, GivesARandomVerifierLittleWeight) {
-  FakeReviewer reviewer([](std::string_view role, int i, const std::string&) {
-    return role == "reviewer:numerics" ? i % 2 == 0 : !IsWrong(role, i);
+  FakeReviewer reviewer([](Aspect aspect, int i, const std::string&) {
+    return aspect == Aspect::kNumerics ? i % 2 == 0 : !IsWrong(aspect, i);
   });
   CalibrateOptions options;
   options.reflect = false;
@@ -145,9 +146,10 @@ TEST(Calibrate, GivesARandomVerifierLittleWeight) {
 
 TEST(Calibrate, AsksAllAtOnce) {
   // No question is answered before all have been asked.
-  std::latch all(44 * 3);
-  FakeReviewer reviewer([&](std::string_view, int, const std::string&) {
-    all.arrive_and_wait();
+  std::latch all(44);
+  FakeReviewer reviewer([&](Aspect, int, const std::string&) {
+    static thread_local bool arrived = false;  // once for the three aspects of a question
+    if (!std::exchange(arrived, true)) all.arrive_and_wait();
     return true;
   });
   CalibrateOptions options;
@@ -163,7 +165,7 @@ TEST(Calibrate, RejectsTooFewCases) {
 
 TEST(ReadCalibration, ReadsWhatWasWritten) {
   FakeReviewer reviewer(
-      [](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
+      [](Aspect aspect, int i, const std::string&) { return !IsWrong(aspect, i); });
   const auto cases = Cases();
   const auto result = Calibrate(cases, {&reviewer}, {.reflect = false});
   ASSERT_TRUE(result);

@@ -38,6 +38,11 @@ constexpr char kProgram[] =
     "the result may come from operators of PyTorch.\n"
     "\n";
 
+constexpr char kSeveral[] =
+    "Make the checks below one after another. Each has a task of its own: a mistake counts in the "
+    "check that it belongs to, and the others may still be fine.\n"
+    "\n";
+
 /// A fence that does not occur in `text`: "KERNEL-0", or the same with the next free number.
 std::string FenceFor(std::string_view name, std::string_view text) {
   for (size_t n = 0;; ++n) {
@@ -63,10 +68,17 @@ std::string Numbered(std::string_view source) {
 }  // namespace
 
 llm::Request FirstQuestion(const Subject& subject, const std::string& shown,
-                           const std::string& instructions) {
+                           const ReviewOptions& options) {
   llm::Request request;
-  request.system = kRole + std::string(subject.is_python ? kProgram : "") + instructions +
-                   (instructions.ends_with('\n') ? "\n" : "\n\n") + std::string(AnswerFormat());
+  request.system = kRole + std::string(subject.is_python ? kProgram : "");
+  const bool several = options.aspects.size() > 1;
+  if (several) request.system += kSeveral;
+  for (const Aspect aspect : options.aspects) {
+    const std::string& instructions = options.instructions[static_cast<size_t>(aspect)];
+    if (several) request.system += fmt::format("# Check: {}\n\n", Name(aspect));
+    request.system += instructions + (instructions.ends_with('\n') ? "\n" : "\n\n");
+  }
+  request.system += (several ? "# How to answer\n\n" : "") + AnswerFormat(options.aspects);
   std::string text = "The operation that the file must compute:\n\n";
   text += Fenced("OPERATION", subject.operation);
   if (!subject.findings.empty()) {
@@ -89,18 +101,18 @@ llm::Request Continued(llm::Request request, const std::string& answer, std::str
   return request;
 }
 
-std::string ReflectQuestion() {
+std::string ReflectQuestion(const std::vector<Aspect>& aspects) {
   return "Check your answer again before it counts. If you said wrong: take the line that you "
          "quoted, insert the smallest sizes of the operation for which you say that it fails, and "
          "trace the execution, including the guards before the line; say fine if the failure does "
          "not happen. If you said fine: look again at the step of your instructions that you "
          "checked most quickly. Then give your whole answer again.\n\n" +
-         std::string(AnswerFormat());
+         AnswerFormat(aspects);
 }
 
-std::string FormatQuestion(const std::string& problem) {
+std::string FormatQuestion(const std::string& problem, const std::vector<Aspect>& aspects) {
   return fmt::format("Your answer cannot be used: {}. Give it again.\n\n{}", problem,
-                     AnswerFormat());
+                     AnswerFormat(aspects));
 }
 
 }  // namespace cupel::review

@@ -6,6 +6,8 @@ namespace {
 
 /// Weight of an objection whose quoted line is not in the source.
 constexpr double kMisquoted = 0.5;
+/// An objection with less confidence deserves a second look.
+constexpr double kSure = 0.8;
 
 /// The stated probability that the kernel is fine.
 double FineShare(const Opinion& opinion) {
@@ -24,6 +26,17 @@ const char* Name(Aspect aspect) {
       return "numerics";
   }
   return "numerics";
+}
+
+bool Disagree(const std::vector<Opinion>& opinions) {
+  for (const Opinion& one : opinions) {
+    if (!one.usable) continue;
+    if (!one.fine && (one.confidence < kSure || one.misquotes())) return true;
+    for (const Opinion& other : opinions) {
+      if (other.usable && other.aspect == one.aspect && other.fine != one.fine) return true;
+    }
+  }
+  return false;
 }
 
 void Count(Review& review, const ReviewOptions& options) {

@@ -1,12 +1,14 @@
 // The paper's soft verifiers (arXiv 2509.14279, stage 3): language models that review a kernel
-// before it is judged, which is expensive. Each verifier looks for one kind of mistake, and answers
-// in a strict format with its confidence and the faulty line. It may then reconsider once. Their
-// votes are counted. They do not see comments and strings of the kernel, which could address them.
+// before it is judged, where that is expensive. One question asks for all kinds of mistakes, and
+// the answer has, in a strict format, an opinion on each with its confidence and the faulty line.
+// If opinions disagree, the models reconsider once. Votes are counted. Reviewers do not see
+// comments and strings of the kernel, which could address them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,7 +69,10 @@ using Instructions = std::array<std::string, kAspects>;
 Instructions DefaultInstructions();
 
 struct ReviewOptions {
-  bool reflect = true;  // one more round of the same conversation
+  /// What to ask about, in the order of Aspect. kCompile is useless once nvcc has compiled a
+  /// kernel.
+  std::vector<Aspect> aspects = {std::begin(kAllAspects), std::end(kAllAspects)};
+  bool reflect = true;  // one more round of the same conversation if opinions disagree
   /// A score below the threshold does not pass. Each verifier looks for its own kind of mistake, so
   /// a single confident objection must be enough to stop a kernel. docs/review.md has the
   /// measurements.
@@ -82,13 +87,15 @@ struct ReviewOptions {
 /// score that equals the threshold passes.
 void Count(Review& review, const ReviewOptions& options);
 
-/// Asks each of `models` about each aspect, all concurrently. After an unusable answer, asks once
-/// more and says what was wrong. A model that fails has no vote. The only Error is kCancelled.
+/// Whether a second look may change the vote: models disagree on an aspect, or an objection is
+/// uncertain or quotes a line that is not in the source.
+bool Disagree(const std::vector<Opinion>& opinions);
+
+/// Asks each of `models` one question about all aspects, all concurrently, and once more if they
+/// disagree. After an unusable answer, asks again and says what was wrong. A model that fails has
+/// no vote. The opinions are ordered by model, then by aspect; the cost of a question is divided
+/// among its opinions. The only Error is kCancelled.
 Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker*>& models,
                             const ReviewOptions& options);
-
-/// Asks for one opinion. Thread-safe.
-Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& model,
-                            const std::string& instructions, const ReviewOptions& options);
 
 }  // namespace cupel::review

@@ -37,7 +37,8 @@ def model(test):
     """A program that reads and agrees; each question becomes a line in `asked`."""
     program = test.write("model.py", "#!/usr/bin/env python3\nimport sys\nsys.stdin.read()\n"
                          f"open({str(test.folder / 'asked')!r}, 'a').write('one\\n')\n"
-                         "print('VERDICT: fine\\nCONFIDENCE: 0.9\\nLINE: none\\nREASON: followed through')\n")
+                         "for check in ('compile', 'memory', 'numerics'):\n"
+                         "    print('CHECK: ' + check + '\\nVERDICT: fine\\nCONFIDENCE: 0.9\\nLINE: none\\nREASON: followed through')\n")
     program.chmod(0o755)
     return program
 

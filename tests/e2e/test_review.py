@@ -7,7 +7,15 @@ import kernels
 import scripted_model
 from support import CupelTest
 
-FINE = "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: followed through\n"
+CHECKS = ("compile", "memory", "numerics")
+
+
+def about_all(part):
+    """An answer that says the same about all checks."""
+    return "".join(f"CHECK: {check}\n{part}\n" for check in CHECKS)
+
+
+FINE = "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: followed through"
 
 # Answers depending on the prompt, and stores each prompt. A kernel that contains `Broken` is wrong.
 MODEL = """#!/usr/bin/env python3
@@ -17,11 +25,13 @@ folder = pathlib.Path(sys.argv[1])
 (folder / (uuid.uuid4().hex + ".prompt")).write_text(prompt)
 if len(sys.argv) > 2:
     print(sys.argv[2])
-elif "Broken" in prompt and "Your task: does every kernel access only memory" in prompt:
-    number, line = next(l.split("| ", 1) for l in prompt.splitlines() if "Broken" in l)
-    print(f"VERDICT: wrong\\nCONFIDENCE: 1\\nLINE: {int(number)}: {line}\\nREASON: it says so")
-else:
-    print(\"\"\"FINE\"\"\")
+for check in () if len(sys.argv) > 2 else ("compile", "memory", "numerics"):
+    print("CHECK:", check)
+    if "Broken" in prompt and check == "memory":
+        number, line = next(l.split("| ", 1) for l in prompt.splitlines() if "Broken" in l)
+        print(f"VERDICT: wrong\\nCONFIDENCE: 1\\nLINE: {int(number)}: {line}\\nREASON: it says so")
+    else:
+        print(\"\"\"FINE\"\"\")
 """.replace("FINE", FINE)
 
 INJECTED = """
@@ -58,7 +68,7 @@ class Review(CupelTest):
     def test_passes_a_kernel_that_all_call_fine(self):
         done = self.review(kernels.LINEAR)
         self.assertEqual(done.status, 0, done)
-        self.assertEqual(len(self.asked()), 6)  # three verifiers, each asked to reconsider
+        self.assertEqual(len(self.asked()), 1)  # one question for three checks, and no doubt
         self.assertTrue(done.json["passed"])
         self.assertEqual([o["aspect"] for o in done.json["opinions"]], ["compile", "memory", "numerics"])
         self.assertIn("PASSED", done.out)
@@ -73,7 +83,7 @@ class Review(CupelTest):
         done = self.cupel("review", program, "--task", "mnist_linear", "--model", self.model(), "--show-findings",
                           "--no-reflect")
         self.assertEqual(done.status, 0, done)
-        self.assertEqual(len(self.asked()), 3)
+        self.assertEqual(len(self.asked()), 1)
         for prompt in self.asked():
             self.assertNotIn("APPROVED", prompt)
             self.assertIn("The file is a Python program", prompt)
@@ -82,11 +92,13 @@ class Review(CupelTest):
             self.assertRegex(prompt, r"FINDINGS-0\nACCEPTED: kernel.py")
 
     def test_a_confident_objection_stops_a_kernel(self):
-        wrong = "VERDICT: wrong\nCONFIDENCE: 0.9\nLINE: 1: #include <torch/extension.h>\nREASON: because"
-        done = self.review(kernels.LINEAR, "--no-reflect", answer=wrong)
+        wrong = "VERDICT: wrong\nCONFIDENCE: {}\nLINE: 1: #include <torch/extension.h>\nREASON: because"
+        done = self.review(kernels.LINEAR, answer=about_all(wrong.format(0.9)))
         self.assertEqual(done.status, 1, done)
         self.assertIn("NOT PASSED", done.out)
-        self.assertEqual(len(self.asked()), 3)
+        self.assertEqual(len(self.asked()), 1)
+        self.review(kernels.LINEAR, answer=about_all(wrong.format(0.5)))
+        self.assertEqual(len(self.asked()), 3)  # who is in doubt is asked once more
 
     def test_hides_text_that_addresses_the_reviewer(self):
         done = self.review(INJECTED + kernels.LINEAR)
@@ -106,8 +118,8 @@ class Review(CupelTest):
     def test_a_review_without_valid_answers_is_an_error(self):
         done = self.review(kernels.LINEAR, answer="True")
         self.assertEqual(done.status, 2, done)
-        self.assertIn("no VERDICT line", done.err)
-        self.assertEqual(len(self.asked()), 6)  # each verifier is asked twice
+        self.assertIn("0 CHECK lines", done.err)
+        self.assertEqual(len(self.asked()), 2)  # once more, with the reason
 
     def test_usage(self):
         self.assertEqual(self.cupel("review").status, 2)
@@ -131,7 +143,7 @@ class Review(CupelTest):
                 "--out", out, "--transcript", transcript]
         done = self.cupel(*argv)
         self.assertEqual(done.status, 0, done)
-        self.assertEqual(len(self.asked()), 36)
+        self.assertEqual(len(self.asked()), 12)
         first = json.loads(out.read_text())
         memory = first["reporting_half"]["verifiers"][1]
         self.assertEqual((memory["aspect"], memory["found"], memory["passed"], memory["missed"]),
@@ -142,11 +154,11 @@ class Review(CupelTest):
 
         # A partial transcript is resumed, without repeating its questions.
         lines = transcript.read_text().splitlines(keepends=True)
-        transcript.write_text("".join(lines[:20]) + lines[20][:30])
-        kept = sum('"ended"' in line for line in lines[:20])
+        transcript.write_text("".join(lines[:10]) + lines[10][:30])
+        kept = sum('"ended"' in line for line in lines[:10])
         again = self.cupel(*argv)
         self.assertEqual(again.status, 0, again)
-        self.assertEqual(len(self.asked()), 36 + 36 - kept)
+        self.assertEqual(len(self.asked()), 12 + 12 - kept)
         self.assertEqual(json.loads(out.read_text()), first)
 
         self.assertEqual(self.review(wrong, "--calibration", out).status, 1)
