@@ -114,6 +114,25 @@ TEST_F(MailboxTest, FindsAnUnansweredRequestAgainAfterARestart) {
   EXPECT_TRUE(Open(milliseconds(20))->Ask(Ask("write a kernel", 1), {}).failure);
 }
 
+TEST_F(MailboxTest, SaysWhatAQuestionIsForAndListsTheOpenOnes) {
+  const Request first = Ask("write a kernel"), second = Ask("write a kernel", 1);
+  Call call;
+  call.role = "proposer";
+  call.about = "generation 2, proposal 1 (rewrite), from candidate 7 (a --> b)";
+  Open(milliseconds(20))->Ask(first, call);
+  Open(milliseconds(20))->Ask(second, {});
+  const auto list = [&] { return os::ReadFile(folder_.path() / "box/open.txt", 1 << 20).value(); };
+  const std::string purpose =
+      "proposer, generation 2, proposal 1 (rewrite), from candidate 7 (a - -> b)";
+  EXPECT_NE(os::ReadFile(File(first, ".request.md"), 1 << 20)->find(purpose), std::string::npos);
+  EXPECT_NE(list().find(MailboxName(first) + ".request.md  " + purpose + "\n"), std::string::npos);
+  EXPECT_NE(list().find(MailboxName(second) + ".request.md  question\n"), std::string::npos);
+  ASSERT_TRUE(os::WriteFileAtomically(File(first, ".answer.md"), "the kernel"));
+  Open({})->Ask(first, call);
+  EXPECT_EQ(list().find(MailboxName(first)), std::string::npos);
+  EXPECT_NE(list().find(MailboxName(second)), std::string::npos);
+}
+
 TEST_F(MailboxTest, WaitsUntilAnAnswerIsWhole) {
   const Request request = Ask("q");
   const auto box = Open({});

@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "os/files.h"
 
@@ -18,11 +22,57 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-std::string RequestText(const Request& request, const std::string& name) {
+constexpr const char* kRequest = ".request.md";
+constexpr const char* kAnswer = ".answer.md";
+constexpr const char* kOpen = "open.txt";
+constexpr std::string_view kRole = "role: ";
+constexpr size_t kMaxHead = 1024;  // bytes of a question's first lines
+
+/// "proposer, generation 2, proposal 1, from candidate 7 (tiles)", in one line of a comment.
+std::string PurposeOf(const Call& call) {
+  std::string text(call.role.empty() ? "question" : call.role);
+  if (!call.about.empty()) text.append(", ").append(call.about);
+  for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at)) {
+    text.replace(at, 2, "- -");  // must not end the comment
+  }
+  return Shown(text, kMaxHead / 2);
+}
+
+std::string RequestText(const Request& request, const Call& call, const std::string& name) {
   return fmt::format(
-      "<!-- A question to {}. Put the answer into {}.answer.md in the folder of this file:\n"
-      "     write it under another name, then rename it. -->\n\n{}",
-      request.model, name, PlainText(request));
+      "<!-- A question to {}. Put the answer into {}{} in the folder of this file:\n"
+      "     write it under another name, then rename it.\n"
+      "     {}{} -->\n\n{}",
+      request.model, name, kAnswer, kRole, PurposeOf(call), PlainText(request));
+}
+
+/// The purpose in a question's first lines; empty if there is none.
+std::string PurposeIn(const fs::path& question) {
+  std::ifstream file(question);
+  std::string head(kMaxHead, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  const size_t begin = head.find(kRole);
+  const size_t end = head.find(" -->", begin);
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  return Shown(head.substr(begin + kRole.size(), end - begin - kRole.size()));
+}
+
+/// Lists the questions without an answer. Best effort: several programs may share a mailbox.
+void ListOpen(const fs::path& folder) {
+  std::vector<std::string> lines;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string file = entry.path().filename().string();
+    if (!file.ends_with(kRequest)) continue;
+    const std::string name = file.substr(0, file.size() - std::string_view(kRequest).size());
+    if (fs::exists(folder / (name + kAnswer), error)) continue;
+    lines.push_back(fmt::format("{}  {}\n", file, PurposeIn(entry.path())));
+  }
+  std::ranges::sort(lines);
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  (void)os::WriteFileAtomically(folder / kOpen, text);
 }
 
 /// Size and time of a file, to detect whether it is still being written.
@@ -55,14 +105,16 @@ class Mailbox : public Provider {
 
   Reply Ask(const Request& request, const Call& call) override {
     const std::string name = MailboxName(request);
-    const fs::path question = options_.folder / (name + ".request.md");
-    const fs::path file = options_.folder / (name + ".answer.md");
+    const fs::path question = options_.folder / (name + kRequest);
+    const fs::path file = options_.folder / (name + kAnswer);
     std::error_code error;
     if (!fs::exists(file, error) && !fs::exists(question, error)) {
-      const Status written = os::WriteFileAtomically(question, RequestText(request, name));
+      const Status written = os::WriteFileAtomically(question, RequestText(request, call, name));
       if (!written) return Failed(written.error());
     }
+    ShowOpen();
     const Status answered = Await(file, question, call);
+    ShowOpen();
     if (!answered) return Failed(answered.error());
     const Result<std::string> text = os::ReadFile(file, options_.max_bytes);
     if (!text) return Failed(text.error());
@@ -75,6 +127,11 @@ class Mailbox : public Provider {
   }
 
  private:
+  void ShowOpen() {
+    const std::lock_guard lock(listing_);
+    ListOpen(options_.folder);
+  }
+
   /// Waits until the answer exists and no longer changes. An empty file does not count.
   Status Await(const fs::path& file, const fs::path& question, const Call& call) const {
     const auto start = Clock::now();
@@ -101,6 +158,7 @@ class Mailbox : public Provider {
   }
 
   const MailboxOptions options_;
+  std::mutex listing_;
 };
 
 }  // namespace

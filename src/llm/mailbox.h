@@ -3,6 +3,7 @@
 // earlier questions and their answers, and asks nothing twice.
 //   HASH.request.md   the question; written atomically, never changed
 //   HASH.answer.md    only the answer; best written under another name and then renamed
+//   open.txt          a line for each question without an answer: its file, role and purpose
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

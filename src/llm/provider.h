@@ -26,6 +26,8 @@ struct Call {
   std::stop_token stop = {};
   /// The purpose of the answer, for records: "proposer", "reviewer:memory".
   std::string_view role = {};
+  /// What it is about, for people and programs that answer: "generation 2, proposal 1, from …".
+  std::string_view about = {};
 };
 
 /// What one attempt may have cost.
