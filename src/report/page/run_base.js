@@ -10,7 +10,7 @@ const operatorOf = candidate => candidate.operator || candidate.proposer;
 // The data contain each text once. Null: the text was left out for lack of space.
 const textOf = number => number === null || number === undefined ? null : data.texts[number];
 const notHere = "This text is too large for the page. See the archive.";
-const dollars = usd => !(usd > 0) ? "$0" : usd < 0.1 ? `$${+usd.toPrecision(2)}` : `$${usd.toFixed(2)}`;
+const dollars = usd => !(usd > 0) ? "not counted" : usd < 0.1 ? `$${+usd.toPrecision(2)}` : `$${usd.toFixed(2)}`;
 const count = n => n === null || n === undefined ? "" : n >= 1e4 ? short(n) : String(n);
 const duration = s => !(s > 0) ? "" : s < 10 ? `${s.toFixed(s < 1 ? 2 : 1)} s` : s < 60 ? `${s.toFixed(0)} s`
   : s < 3600 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${Math.floor(s / 3600)} h ${Math.round(s % 3600 / 60)} min`;

@@ -28,7 +28,7 @@ function tiles() {
   tile("Candidates", count(data.counts.candidates), `${data.counts.dropped} dropped before the judge`);
   if (data.spent.questions > 0) {
     tile("Cost", dollars(data.spent.usd), data.to_best ? `${dollars(data.to_best.usd)} until the best` : "");
-    tile("Tokens", short(data.spent.charged_tokens), `${data.spent.questions} questions`);
+    tile("Tokens in", (data.spent.tokens_are_estimates ? "~" : "") + short(data.spent.input_tokens), `${data.spent.questions} questions`);
   }
   tile("Time", duration(data.spent.seconds) || "–", data.to_best ? `${duration(data.to_best.seconds) || "0 s"} until the best` : "");
 }

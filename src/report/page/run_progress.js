@@ -18,7 +18,10 @@ function progressPlot(width) {
     point.x = drawing.over === "candidate" ? candidate
       : generation + 0.7 * (point.place / (inGeneration.get(generation) + 1) - 0.5);
   }
-  const values = points.map(point => point.value);
+  // PyTorch's times, and the time to move the data once, if the objective is a time.
+  const lines = data.unit.trim() !== "us" ? [] : [["eager_us", "PyTorch eager"], ["compile_us", "torch.compile"], ["floor_us", "floor: the data moved once"]]
+    .filter(([key]) => data.references && data.references[key] > 0).map(([key, name]) => ({name, value: data.references[key]}));
+  const values = [...points, ...lines].map(point => point.value);
   const y = drawing.log ? logScale(values, bottom, 8) : linearScale(0, 1.05 * Math.max(...values), bottom, 8);
   const x = drawing.over === "candidate" ? linearScale(0, Math.max(...points.map(point => point.x)) + 1, axis, width - 8)
     : linearScale(-0.5, generations + 0.5, axis, width - 8);
@@ -33,6 +36,11 @@ function progressPlot(width) {
     path += path === "" ? `M${x(at)} ${y(low)}` : `H${x(at)}V${y(low)}`;
   }
   parts.push(titled(svg("path", {class: "line", d: path}), "best so far"));
+  for (const line of lines) {
+    const cy = y(line.value);
+    parts.push(titled(svg("path", {class: "reference", d: `M${axis} ${cy}H${width - 8}`}), `${line.name}: ${valueText(line.value)}`),
+               svg("text", {class: "reference", x: width - 10, y: cy - 4, "text-anchor": "end"}, line.name));
+  }
   for (const point of points) {
     const text = `candidate ${point.candidate.candidate}: ${valueText(point.value)}${estimates ? " (estimate)" : ""}\n${nameOf(point.candidate)}`;
     const cx = x(point.x), cy = y(point.value);
@@ -47,7 +55,7 @@ function progressPlot(width) {
 }
 
 function progress() {
-  part("progress", ".caption").append(`${data.of_one_call}: dots are accepted candidates, the diamond is the best, the line the best so far.`);
+  part("progress", ".caption").append(`${data.of_one_call}: dots are accepted candidates, the diamond is the best, the line the best so far.${data.references ? " Dashed: what the times are compared with." : ""}`);
   const redraw = () => redrawn("progress", progressPlot);
   const box = part("progress", ".choices");
   chooseOne(box, [["generation", "by generation"], ["candidate", "by candidate"]], drawing.over, over => { drawing.over = over; redraw(); });

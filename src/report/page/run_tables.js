@@ -88,7 +88,7 @@ function profileParts(profile) {
       {title: "Atomics", number: true, of: row => row.global_atomics > 0 ? count(row.global_atomics) : ""},
     ], launches)] : []),
     ...(profile.resources.length > 0 ? [plainTable([
-      {title: "Kernel", of: row => row.kernel}, {title: "Registers", number: true, of: row => count(row.registers)},
+      {title: "Kernel", of: row => row.name || row.kernel}, {title: "Registers", number: true, of: row => count(row.registers)},
       {title: "Shared bytes", number: true, of: row => count(row.static_shared_bytes)},
       {title: "Local bytes", number: true, of: row => count(row.local_bytes)},
       {title: "Spilled bytes", number: true, of: row => row.spill_store_bytes === undefined ? "" : count(row.spill_store_bytes + (row.spill_load_bytes || 0))},
@@ -155,15 +155,18 @@ function contributors(id, rows, name, asked, rewarded) {
   ], rows));
 }
 
+// Tokens of models that do not count them are a quarter of the bytes.
+const tokens = (row, key) => (row.tokens_are_estimates ? "~" : "") + count(row[key]);
+
 function costs() {
   const spent = data.spent, parts = [];
   part("costs", ".caption").append(`Total: ${duration(spent.seconds) || "no time"}, ${spent.questions} questions to models, `
-    + `${count(spent.charged_tokens)} tokens charged, ${dollars(spent.usd)}. Times overlap: models answer while kernels are compiled and run.`);
+    + `${tokens(spent, "input_tokens")} tokens in, ${tokens(spent, "output_tokens")} out, cost ${dollars(spent.usd)}. Times overlap: models answer while kernels are compiled and run.`);
   if (data.questions.length > 0) {
     parts.push(plainTable([
       {title: "Role", of: row => row.role}, {title: "Model", of: row => row.model}, {title: "Asked", number: true, of: row => row.asked},
-      {title: "Answered", number: true, of: row => row.answered}, {title: "Tokens in", number: true, of: row => count(row.input_tokens)},
-      {title: "out", number: true, of: row => count(row.output_tokens)}, {title: "Cost", number: true, of: row => dollars(row.usd)},
+      {title: "Answered", number: true, of: row => row.answered}, {title: "Tokens in", number: true, of: row => tokens(row, "input_tokens")},
+      {title: "out", number: true, of: row => tokens(row, "output_tokens")}, {title: "Cost", number: true, of: row => dollars(row.usd)},
       {title: "Time", number: true, of: row => duration(row.seconds)},
       {title: "Candidates", number: true, of: row => row.candidates}, {title: "Accepted", number: true, of: row => row.accepted},
     ], data.questions));

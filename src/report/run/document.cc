@@ -98,6 +98,7 @@ Json ToJson(const RunQuestions& row) {
               {"input_tokens", row.input_tokens},
               {"output_tokens", row.output_tokens},
               {"charged_tokens", row.charged_tokens},
+              {"tokens_are_estimates", row.tokens_are_estimates},
               {"usd", row.usd},
               {"seconds", row.seconds},
               {"candidates", row.candidates},
@@ -164,6 +165,7 @@ void AddBest(const Run& run, Json& json) {
     if (step != nullptr) lineage.push_back(Summary(*step, run.kind));
   }
   Put(json, "gain", run.Gain());
+  if (!run.references.empty()) json["references"] = run.references;
   if (run.to_best) json["to_best"] = ToJson(*run.to_best);
   if (!run.evidence.is_null()) json["evidence"] = run.evidence;
   if (!run.profile.is_null()) json["profile"] = run.profile;
@@ -178,6 +180,9 @@ Json ToJson(const RunReason& reason) {
 Json ToJson(const RunSpent& spent) {
   return Json{{"questions", spent.questions},
               {"charged_tokens", spent.tokens},
+              {"input_tokens", spent.input_tokens},
+              {"output_tokens", spent.output_tokens},
+              {"tokens_are_estimates", spent.tokens_are_estimates},
               {"usd", spent.usd},
               {"judged", spent.judged},
               {"seconds", spent.seconds}};

@@ -81,6 +81,8 @@ struct RunQuestions {
   int64_t asked = 0, answered = 0,
           failed = 0;  // attempts; the remaining ones are still waiting or were interrupted
   int64_t input_tokens = 0, output_tokens = 0, charged_tokens = 0;
+  /// The model does not count tokens: those above are a quarter of the bytes.
+  bool tokens_are_estimates = false;
   double usd = 0, seconds = 0;
   int64_t candidates = 0, accepted = 0;  // made from the answers
 };
@@ -117,7 +119,9 @@ struct RunUnusable {
 /// The cost until a point in time.
 struct RunSpent {
   int64_t questions = 0, tokens = 0, judged = 0;  // charged tokens
-  double usd = 0, seconds = 0;                    // seconds: without interruptions
+  int64_t input_tokens = 0, output_tokens = 0;
+  bool tokens_are_estimates = false;  // of at least one model (RunQuestions)
+  double usd = 0, seconds = 0;        // seconds: without interruptions
 };
 
 struct Run {
@@ -137,6 +141,8 @@ struct Run {
   std::vector<archive::Cost> other_costs;  // by kind, without the models' costs
   RunSpent spent;
   std::optional<RunSpent> to_best;  // until the best was judged
+  /// What times are compared with: "floor_us", "eager_us", "compile_us", each if known.
+  std::map<std::string, double> references;
   /// Evidence for the best, and profiles (run_winner.h); null if there is no best.
   Json evidence, profile;
 

@@ -209,12 +209,13 @@ TEST_F(RunTest, DerivesReasonsFromEachKindOfStage) {
     return StageFrom({1, name, false, detail, 1}).reasons.at(0).message;
   };
   EXPECT_EQ(why("selection", R"({"score": 0.6, "rank": 6, "places": 4})"),
-            "rank 6, but only 4 candidates go to the judge");
+            "rank 6, but only 4 candidates are measured");
   EXPECT_EQ(why("build", R"({"reason": "expected ';'"})"), "expected ';'");
   EXPECT_EQ(why("review", R"({"score": 0.31})"), "the reviewers' score is 0.31");
   EXPECT_EQ(why("measure", R"({"ratio": 1.02, "refused": false})"), "not better: ratio 1.020");
   EXPECT_EQ(why("measure", R"({"refused": {"code": "c", "message": "its clocks lie"}})"),
             "its clocks lie");
+  EXPECT_EQ(why("effect", R"({"same_work_as": 3})"), "requests the same work as candidate 3");
   const RunStage fine = StageFrom({1, "judge", true, R"({"feedback": "fast"})", 1});
   EXPECT_TRUE(fine.reasons.empty());
   EXPECT_EQ(fine.feedback, "fast");
@@ -226,7 +227,7 @@ TEST_F(RunTest, TextIsShortAndWithoutControlCharacters) {
   EXPECT_THAT(text, HasSubstr("10 dropped before the judge"));
   EXPECT_THAT(text, HasSubstr("5 wrong_result"));
   EXPECT_THAT(text, HasSubstr("reviewer:memory"));
-  EXPECT_THAT(text, HasSubstr("81 questions, 101000 tokens charged, $0.80"));
+  EXPECT_THAT(text, HasSubstr("81 questions, 80000 tokens in, 16000 out; cost $0.80"));
   EXPECT_THAT(text, HasSubstr("Gained: 3.05x"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }

@@ -18,6 +18,26 @@ int64_t EndMs(const archive::Exchange& exchange) {
   return exchange.created_ms + static_cast<int64_t>(1000 * seconds);
 }
 
+/// About, for text and code in English.
+constexpr int64_t kBytesOfAToken = 4;
+
+int64_t BytesOf(const Json& request) {
+  size_t bytes = TextAt(request, "system", archive::kMaxBlobBytes).size();
+  for (const Json& message : ListAt(request, "messages")) {
+    bytes += TextAt(message, "text", archive::kMaxBlobBytes).size();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+/// For models that do not count: people and programs with a mailbox, commands.
+void EstimateTokens(const archive::Exchange& exchange, RunQuestions& row) {
+  const Json request = ObjectFrom(exchange.request), answer = ObjectFrom(exchange.end->answer);
+  const auto output = static_cast<int64_t>(TextAt(answer, "text", archive::kMaxBlobBytes).size());
+  row.input_tokens += BytesOf(request) / kBytesOfAToken;
+  row.output_tokens += output / kBytesOfAToken;
+  row.tokens_are_estimates = true;
+}
+
 void Count(const archive::Exchange& exchange, RunQuestions& row) {
   ++row.asked;
   if (!exchange.end) {
@@ -28,6 +48,8 @@ void Count(const archive::Exchange& exchange, RunQuestions& row) {
   ++(exchange.end->error.empty() ? row.answered : row.failed);
   row.input_tokens += exchange.end->input_tokens;
   row.output_tokens += exchange.end->output_tokens;
+  const bool counted = exchange.end->input_tokens > 0 || exchange.end->charged_tokens > 0;
+  if (!counted && exchange.end->error.empty()) EstimateTokens(exchange, row);
   row.charged_tokens += exchange.end->charged_tokens;
   row.usd += kNano * static_cast<double>(exchange.end->charged_nano_usd);
   row.seconds += exchange.end->seconds;
@@ -95,6 +117,9 @@ RunSpent SpentUntil(int64_t until_ms, const Run& run,
   }
   spent.questions = sum.asked;
   spent.tokens = sum.charged_tokens;
+  spent.input_tokens = sum.input_tokens;
+  spent.output_tokens = sum.output_tokens;
+  spent.tokens_are_estimates = sum.tokens_are_estimates;
   spent.usd = sum.usd;
   spent.judged = std::count_if(run.candidates.begin(), run.candidates.end(),
                                [until_ms](const RunCandidate& candidate) {

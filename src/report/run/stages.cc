@@ -68,10 +68,13 @@ std::vector<RunReason> FailureReasons(const RunStage& stage, const Json& detail)
              fmt::format("nearly a copy of candidate {} (similarity {:.3f})", *nearest, similarity),
              ""}};
   }
+  if (const auto same = IntAt(detail, "same_work_as")) {
+    return {{stage.name, fmt::format("requests the same work as candidate {}", *same), ""}};
+  }
   const auto rank = IntAt(detail, "rank"), places = IntAt(detail, "places");
   if (rank && places) {
     return {{stage.name,
-             fmt::format("rank {}, but only {} candidates go to the judge", *rank, *places), ""}};
+             fmt::format("rank {}, but only {} candidates are measured", *rank, *places), ""}};
   }
   reasons = Objections(stage, NumberAt(detail, "score"));
   if (reasons.empty()) {
@@ -98,9 +101,12 @@ std::string NoteOf(const Json& detail) {
 }
 
 /// The known stages in their order. Others come after them.
-constexpr const char* kOrder[] = {"novelty", "build", "review", "selection", "judge", "measure"};
+constexpr const char* kOrder[] = {"novelty", "build",     "review", "screen",
+                                  "effect",  "selection", "judge",  "measure"};
 
-bool OnEngine(const std::string& stage) { return stage == "judge" || stage == "measure"; }
+bool OnEngine(const std::string& stage) {
+  return stage == "screen" || stage == "judge" || stage == "measure";
+}
 
 /// Seconds on the engine, after stage `at`, of one candidate that passed it.
 std::optional<double> SecondsAfter(const std::vector<RunCascade>& cascade, size_t at) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/demangle.h"
 #include "records/json.h"
 #include "report/loose_json.h"
 #include "stats/robust.h"
@@ -112,7 +113,8 @@ Json ProfileOf(const records::Verdict& verdict) {
   Json json{{"resources", Json::array()}, {"settings", Json::array()}};
   for (const build::KernelResources& kernel : verdict.resources) {
     if (json["resources"].size() == kMostKernels) break;
-    json["resources"].push_back(records::ToJson(kernel));
+    Json& shown = json["resources"].emplace_back(records::ToJson(kernel));
+    shown["name"] = Bounded(BriefName(Demangle(kernel.kernel)), 200);
   }
   for (const records::SettingReport& setting : verdict.settings) {
     if (json["settings"].size() == kMostSettings) break;
