@@ -158,6 +158,10 @@ class Assay {
   /// Judge() after the emulator's part, if another Assay has answered question.emulator.
   Result<Judged> JudgeAfter(const Candidate& candidate, const Question& question, Judged emulated);
 
+  /// A hash of the GPU work that a candidate requests (requested_work.h). Executes nothing.
+  Result<std::optional<std::string>> RequestedWork(const Candidate& candidate,
+                                                   const Question& question, uint64_t seed) const;
+
  private:
   Parts parts_;
 };
