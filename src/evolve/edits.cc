@@ -9,6 +9,9 @@
 namespace cupel::evolve {
 namespace {
 
+constexpr size_t kShown = 160;  // bytes of a line
+constexpr size_t kMargin = 12;  // lines around a place
+
 struct Line {
   std::string_view text;       // without blanks at its end
   size_t begin = 0, next = 0;  // bytes of the source, including the line end
@@ -61,8 +64,18 @@ size_t Likeness(std::string_view a, std::string_view b) {
   return front + back;
 }
 
+/// The lines around `line`, as they are in the source.
+std::string RegionAt(size_t line, std::span<const Line> source) {
+  const size_t first = line > kMargin ? line - kMargin : 0;
+  const size_t end = std::min(source.size(), line + kMargin + 1);
+  std::string region;
+  for (size_t i = first; i < end; ++i) region.append(source[i].text.substr(0, kShown)) += '\n';
+  return region;
+}
+
 /// For a text that does not occur: the line of the source that is most similar to its longest line.
-std::string NearestLine(std::span<const Line> wanted, std::span<const Line> source) {
+void DescribeNearest(std::span<const Line> wanted, std::span<const Line> source,
+                     EditProblem& problem) {
   const auto longest =
       std::max_element(wanted.begin(), wanted.end(),
                        [](const Line& a, const Line& b) { return a.text.size() < b.text.size(); });
@@ -72,12 +85,16 @@ std::string NearestLine(std::span<const Line> wanted, std::span<const Line> sour
     if (alike > likeness) best = i;
     likeness = std::max(likeness, alike);
   }
-  if (likeness == 0) return "no line of the file resembles it";
-  constexpr size_t kShown = 160;
+  if (likeness == 0) {
+    problem.message += "; no line of the file resembles it";
+    return;
+  }
   const std::string_view near = source[best].text;
   const std::string_view verb = near == longest->text ? "matches" : "is nearest to";
-  return fmt::format("its line \"{}\" {} line {} of the file, \"{}\"",
-                     longest->text.substr(0, kShown), verb, best + 1, near.substr(0, kShown));
+  problem.message +=
+      fmt::format("; its line \"{}\" {} line {} of the file, \"{}\"",
+                  longest->text.substr(0, kShown), verb, best + 1, near.substr(0, kShown));
+  problem.region = RegionAt(best, source);
 }
 
 /// The lines [begin, end) of the source that an edit replaces.
@@ -85,41 +102,47 @@ struct Place {
   size_t begin = 0, end = 0, edit = 0;
 };
 
-Result<Place> PlaceOf(const Edit& edit, size_t index, std::span<const Line> source) {
+tl::expected<Place, EditProblem> PlaceOf(const Edit& edit, size_t index,
+                                         std::span<const Line> source) {
   const std::string search = edit.search + '\n';
   const std::vector<Line> wanted = LinesOf(search);
   const bool is_all_blank =
       std::all_of(wanted.begin(), wanted.end(), [](const Line& line) { return line.text.empty(); });
+  EditProblem problem{index, fmt::format("edit {}: the search text ", index + 1), ""};
   if (is_all_blank) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("edit {}: the search text is empty", index + 1),
-                "to insert lines, search for a neighbouring line and repeat it in the replacement");
+    problem.message +=
+        "is empty; to insert lines, search for a neighbouring line and repeat it in the "
+        "replacement";
+    return tl::unexpected(std::move(problem));
   }
   const std::vector<size_t> found = Find(wanted, source);
   if (found.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("edit {}: the search text does not occur in the file; {}", index + 1,
-                            NearestLine(wanted, source)),
-                "copy whole lines exactly, with their indentation");
+    problem.message += "does not occur in the file";
+    DescribeNearest(wanted, source, problem);
+    problem.message += "; copy whole lines exactly, with their indentation";
+    return tl::unexpected(std::move(problem));
   }
   if (found.size() > 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("edit {}: the search text occurs {} times in the file, first at lines "
-                            "{} and {}",
-                            index + 1, found.size(), found[0] + 1, found[1] + 1),
-                "add lines around it until it occurs once");
+    problem.message += fmt::format(
+        "occurs {} times in the file, first at lines {} and {}; add lines around it until it "
+        "occurs once",
+        found.size(), found[0] + 1, found[1] + 1);
+    problem.region = RegionAt(found[0], source) + "…\n" + RegionAt(found[1], source);
+    return tl::unexpected(std::move(problem));
   }
   return Place{found[0], found[0] + wanted.size(), index};
 }
 
 }  // namespace
 
-Result<std::string> ApplyEdits(std::string_view source, const std::vector<Edit>& edits) {
+tl::expected<std::string, EditProblem> ApplyEdits(std::string_view source,
+                                                  const std::vector<Edit>& edits) {
   const std::vector<Line> lines = LinesOf(source);
   std::vector<Place> places;
   for (size_t i = 0; i < edits.size(); ++i) {
-    TRY_ASSIGN(const Place place, PlaceOf(edits[i], i, lines));
-    places.push_back(place);
+    auto place = PlaceOf(edits[i], i, lines);
+    if (!place) return tl::unexpected(std::move(place.error()));
+    places.push_back(*place);
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.begin < b.begin; });
@@ -128,10 +151,12 @@ Result<std::string> ApplyEdits(std::string_view source, const std::vector<Edit>&
   for (size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     if (i > 0 && place.begin < places[i - 1].end) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("edits {} and {} overlap at line {} of the file",
-                              places[i - 1].edit + 1, place.edit + 1, place.begin + 1),
-                  "join them into one edit");
+      return tl::unexpected(
+          EditProblem{place.edit,
+                      fmt::format("edits {} and {} overlap at line {} of the file; join them into "
+                                  "one edit",
+                                  places[i - 1].edit + 1, place.edit + 1, place.begin + 1),
+                      RegionAt(place.begin, lines)});
     }
     edited.append(source.substr(done, lines[place.begin].begin - done));
     const std::string& replace = edits[place.edit].replace;

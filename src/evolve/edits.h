@@ -12,10 +12,18 @@
 
 namespace cupel::evolve {
 
+/// Why edits could not be applied.
+struct EditProblem {
+  size_t edit = 0;      // index; of the later one if two overlap
+  std::string message;  // names the edit, how often its text occurs, and the nearest line
+  std::string region;   // lines of the source around the nearest place; empty: nothing is near
+};
+
 /// Each search text must occur in `source` exactly once, as whole lines. Blanks at line ends and
 /// CRLF are ignored; everything else must match. All edits refer to the original `source` and must
-/// not overlap. Lines between edits are copied unchanged, byte by byte. Error kInvalidArgument
-/// names the edit, how often its text occurs, and the nearest line.
-Result<std::string> ApplyEdits(std::string_view source, const std::vector<Edit>& edits);
+/// not overlap. Lines between edits are copied unchanged, byte by byte. The texts of a problem are
+/// for the model that wrote the edits.
+tl::expected<std::string, EditProblem> ApplyEdits(std::string_view source,
+                                                  const std::vector<Edit>& edits);
 
 }  // namespace cupel::evolve

@@ -44,13 +44,26 @@ TEST(ApplyEdits, RejectsTextThatOccursTwice) {
 }
 
 TEST(ApplyEdits, NamesTheNearestLineOfAMissingText) {
-  EXPECT_EQ(Applied({{"    c(1);", "x"}}),
-            "edit 1: the search text does not occur in the file; its line \"    c(1);\" is nearest "
-            "to line 6 of the file, \"    c();\"");
+  EXPECT_EQ(
+      Applied({{"    c(1);", "x"}}),
+      "edit 1: the search text does not occur in the file; its line \"    c(1);\" is nearest "
+      "to line 6 of the file, \"    c();\"; copy whole lines exactly, with their indentation");
   EXPECT_THAT(Applied({{"int a = 1;\n    c();", "x"}}), HasSubstr("\"int a = 1;\" matches line 1"));
   EXPECT_THAT(Applied({{"b();", "x"}}), HasSubstr("nearest to line 3"));  // indentation counts
   EXPECT_THAT(Applied({{"a", "x"}}, ""), HasSubstr("no line of the file resembles it"));
   EXPECT_THAT(Applied({{"int a", "x"}}), HasSubstr("does not occur"));  // lines are whole
+}
+
+// So that a model sees what it must correct without the whole file.
+TEST(ApplyEdits, ShowsTheRegionAroundAFailure) {
+  std::string source;
+  for (int i = 0; i < 100; ++i) source += "line " + std::to_string(i) + ";\n";
+  const auto result = ApplyEdits(source, {{"line 3;", "x"}, {"line  50;", "y"}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().edit, 1u);
+  EXPECT_THAT(result.error().region, HasSubstr("line 50;\nline 51;\n"));
+  EXPECT_EQ(result.error().region.find("line 70;"), std::string::npos);
+  EXPECT_EQ(result.error().region.find("line 30;"), std::string::npos);
 }
 
 TEST(ApplyEdits, IgnoresBlanksAtLineEnds) {
@@ -59,10 +72,10 @@ TEST(ApplyEdits, IgnoresBlanksAtLineEnds) {
 }
 
 TEST(ApplyEdits, RejectsEmptySearchesAndOverlaps) {
-  EXPECT_EQ(Applied({{"", "x"}}), "edit 1: the search text is empty");
-  EXPECT_EQ(Applied({{" \n\t", "x"}}), "edit 1: the search text is empty");
+  EXPECT_THAT(Applied({{"", "x"}}), HasSubstr("edit 1: the search text is empty"));
+  EXPECT_THAT(Applied({{" \n\t", "x"}}), HasSubstr("edit 1: the search text is empty"));
   EXPECT_EQ(Applied({{"    c();\n  }", "x"}, {"  for (;;) {\n    c();", "y"}}),
-            "edits 2 and 1 overlap at line 6 of the file");
+            "edits 2 and 1 overlap at line 6 of the file; join them into one edit");
   EXPECT_THAT(Applied({{"int d;", "x"}, {"int d;", "x"}}), HasSubstr("overlap at line 8"));
 }
 

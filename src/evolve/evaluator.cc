@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "evolve/feedback.h"
@@ -19,17 +20,126 @@
 
 namespace cupel::evolve {
 
+namespace {
+
+/// All sources have one name, so that a screened source is found in the cache of builds when it has
+/// become a candidate.
+constexpr const char* kName = "kernel";
+
+}  // namespace
+
 std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
-  return options_.source_folder /
-         fmt::format("candidate-{:04}{}", candidate, SuffixOf(options_.form));
+  return options_.source_folder / fmt::format("{:04}", candidate) /
+         fmt::format("{}{}", kName, SuffixOf(options_.form));
+}
+
+/// Writes a candidate's source where it is compiled, and where users find it.
+Status Evaluator::WriteSource(int64_t id) const {
+  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
+  TRY(os::MakeFolders(SourcePath(id).parent_path()));
+  return os::WriteFileAtomically(SourcePath(id), source);
+}
+
+Result<Evaluator::Screened*> Evaluator::Built(const std::string& source) {
+  const std::string hash = Sha256Hex(source);
+  auto found = screened_.find(hash);
+  if (found == screened_.end()) {
+    if (!screening_) {
+      TRY_ASSIGN(screening_, os::TempDir::Create());
+    }
+    const std::filesystem::path path = screening_->path() / hash.substr(0, 16) /
+                                       fmt::format("{}{}", kName, SuffixOf(options_.form));
+    TRY(os::MakeFolders(path.parent_path()));
+    TRY(os::WriteFileAtomically(path, source));
+    TRY_ASSIGN(assay::Candidate built, parts_.assay.Build(path));
+    if (options_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    Screening screening;
+    screening.compiles = !std::holds_alternative<build::BuildFailure>(built.built);
+    found = screened_.emplace(hash, Screened{std::move(built), screening, {}}).first;
+  }
+  return &found->second;
+}
+
+Result<Screening> Evaluator::Compile(const std::string& source) {
+  TRY_ASSIGN(Screened* const screened, Built(source));
+  // What does not compile is judged without an engine.
+  if (!screened->screening.compiles) return Screen(source);
+  return screened->screening;
+}
+
+Result<Screening> Evaluator::Screen(const std::string& source) {
+  TRY_ASSIGN(Screened* const screened, Built(source));
+  Screening& screening = screened->screening;
+  const bool is_known = screening.right || !screening.lessons.empty();
+  if (is_known) return screening;
+  const auto start = std::chrono::steady_clock::now();
+  const assay::Question search = SearchQuestion();
+  const bool beside_gpu = parts_.emulator != nullptr && search.emulator != nullptr;
+  assay::Assay& assay = parts_.emulator != nullptr ? *parts_.emulator : parts_.assay;
+  TRY_ASSIGN(screened->judged,
+             assay.Judge(screened->built, beside_gpu ? search.emulator->question : search));
+  const records::Verdict& verdict = screened->judged->verdict;
+  screening.right = verdict.accepted();
+  if (screening.right) {
+    screening.estimate = EstimateOf(verdict);
+    TRY_ASSIGN(const auto work, assay.RequestedWork(screened->built, search, WorkSeed()));
+    screening.work = work.value_or("");
+  } else {
+    screening.lessons =
+        Lessons(verdict, source, std::get_if<build::BuildFailure>(&screened->built.built));
+  }
+  screening.seconds = SecondsSince(start);
+  return screening;
+}
+
+/// The cheap judgement of a candidate, by all engines of the run.
+Result<assay::Judged> Evaluator::JudgeForSearch(const assay::Candidate& built,
+                                                const std::string& source) {
+  const assay::Question search = SearchQuestion();
+  const auto found = screened_.find(Sha256Hex(source));
+  if (found == screened_.end() || !found->second.judged) return parts_.assay.Judge(built, search);
+  assay::Judged known = *std::exchange(found->second.judged, std::nullopt);
+  known.verdict.kernel_path = built.path.string();
+  const bool complete = !measures() || search.emulator == nullptr ||
+                        std::holds_alternative<build::BuildFailure>(built.built);
+  if (complete) return known;
+  return parts_.assay.JudgeAfter(built, search, std::move(known));
+}
+
+/// A hash of the work that a candidate requests; nullopt if it is unknown.
+Result<std::optional<std::string>> Evaluator::WorkOf(int64_t id) {
+  TRY(WriteSource(id));
+  TRY_ASSIGN(const assay::Candidate built, parts_.assay.Build(SourcePath(id)));
+  return parts_.assay.RequestedWork(built, SearchQuestion(), WorkSeed());
+}
+
+uint64_t Evaluator::WorkSeed() const { return Random(options_.seed).Fork("work")(); }
+
+Status Evaluator::EvaluateVariants(int64_t base, std::span<const int64_t> ids) {
+  std::map<std::string, int64_t> known;  // work -> the first candidate that requests it
+  TRY_ASSIGN(const auto work, WorkOf(base));
+  if (work) known[*work] = base;
+  for (const int64_t id : ids) {
+    TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
+    const auto start = std::chrono::steady_clock::now();
+    TRY_ASSIGN(const auto own, WorkOf(id));
+    const auto first = own ? known.try_emplace(*own, id).first->second : id;
+    if (candidate.status == archive::CandidateStatus::kDone) continue;
+    if (first == id) {
+      TRY(Evaluate(std::vector<int64_t>{id}));
+      continue;
+    }
+    TRY(parts_.archive.Drop(
+        {id, "effect", false, DumpJson(Json{{"same_work_as", first}}), SecondsSince(start)}));
+  }
+  return {};
 }
 
 Status Evaluator::Build(
     std::span<const int64_t> ids,
     const std::function<Status(int64_t id, const assay::Candidate& built)>& each) {
   for (const int64_t id : ids) {
-    TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
-    TRY(os::WriteFileAtomically(SourcePath(id), source));
+    TRY(WriteSource(id));
   }
   std::deque<std::future<Result<assay::Candidate>>> builds;
   size_t next = 0;
@@ -82,6 +192,8 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
                                        .remarks = remarks,
                                        .plan = judged.plan ? &*judged.plan : nullptr,
                                        .planned_setting = judged.planned_setting});
+    const Limit limit = LimitOf(verdict, measured);
+    if (!limit.name.empty()) detail.update({{"bottleneck", limit.name}, {"bound", limit.bound}});
   } else {
     detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));
   }
@@ -104,7 +216,13 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   verdict.objective_kind = parts_.objective.Kind();
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
-  TRY_ASSIGN(const archive::Stage stage, StageOf(id, built, judged, SecondsSince(start)));
+  // Of a wrong candidate, screening was all the judging.
+  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
+  const auto screened = screened_.find(Sha256Hex(source));
+  const bool screened_out = screened != screened_.end() && !screened->second.screening.right;
+  const double seconds =
+      SecondsSince(start) + (screened_out ? screened->second.screening.seconds : 0);
+  TRY_ASSIGN(const archive::Stage stage, StageOf(id, built, judged, seconds));
   TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
   if (standing && !standing->samples.empty()) {
     TRY(parts_.archive.AddSamples(row, standing->samples));
@@ -117,12 +235,13 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   return Report(fmt::format("candidate {} {}", id, verdict.decision));
 }
 
-/// Judges on the search settings first. A potential new best is then judged on all settings with
-/// fresh cases.
+/// Judges cheaply first, at the search settings. A potential new best is then judged on all
+/// settings with fresh cases.
 Result<assay::Judged> Evaluator::Judge(int64_t id, const assay::Candidate& built,
                                        std::optional<Standing>* standing) {
   const assay::Question search = SearchQuestion();
-  TRY_ASSIGN(assay::Judged judged, parts_.assay.Judge(built, search));
+  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
+  TRY_ASSIGN(assay::Judged judged, JudgeForSearch(built, source));
   if (judged.verdict.decision != records::Decision::kAccepted) return judged;
   TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
   TRY_ASSIGN(*standing, parts_.objective.Measure(built, judged.verdict, search, champion));
@@ -163,6 +282,7 @@ assay::Question Evaluator::SearchQuestion() const {
   };
   assay::Change(question, [&](assay::Question& one) {
     if (wants(task::SettingKind::kSingle)) one.kinds = {task::SettingKind::kSingle};
+    one.trials = 1;
     one.stop_at_first_failure = true;
     one.distributions.clear();
     one.shadows = one.integers = one.explores = false;

@@ -1,12 +1,13 @@
 // Takes each candidate of a run from source to verdict: build, judge, measure, archive. A candidate
-// is first judged on the search settings. A potential new best is judged again, on all settings
-// with fresh cases, before it is accepted. All state is in the archive, so a run can resume after a
-// kill at any time.
+// is first judged cheaply: one trial at the search settings. A potential new best is judged again,
+// on all settings with fresh cases, before it is accepted. All state that lasts is in the archive,
+// so a run can resume after a kill at any time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -19,6 +20,7 @@
 #include "device/device.h"
 #include "evolve/form.h"
 #include "evolve/objective.h"
+#include "os/temp_dir.h"
 
 namespace cupel::evolve {
 
@@ -53,6 +55,18 @@ struct RunParts {
   assay::Assay& assay;
   Objective& objective;
   PartEvents& events;  // also of the assay
+  /// The emulator alone, to screen candidates: `&assay` if that is an emulator; null if only a GPU
+  /// judges.
+  assay::Assay* emulator = nullptr;
+};
+
+/// What the cheap judgement of a source said.
+struct Screening {
+  bool compiles = false, right = false;
+  std::optional<double> estimate;  // us of a call; only if it is right
+  std::string lessons;             // if it is not right: what is wrong with it
+  std::string work;                // if it is right: Assay::RequestedWork; empty: unknown
+  double seconds = 0;              // that judging took, without the compiler
 };
 
 /// Not thread-safe.
@@ -66,9 +80,24 @@ class Evaluator {
   /// in the order of `ids`, while the next ones compile.
   Status Build(std::span<const int64_t> ids,
                const std::function<Status(int64_t id, const assay::Candidate& built)>& each);
+  /// Compiles a source, and judges it on the emulator in one trial at the search settings. Does not
+  /// use the archive. The result is kept for the next call and for Evaluate, until Forget().
+  Result<Screening> Screen(const std::string& source);
+  /// Compiles a source, but does not judge it: `right` is then unknown, and false.
+  Result<Screening> Compile(const std::string& source);
+  bool can_screen() const { return parts_.emulator != nullptr; }
+  /// Whether a GPU measures what the emulator only estimates.
+  bool measures() const { return parts_.emulator != &parts_.assay; }
+  void Forget() { screened_.clear(); }
+
   /// Judges the candidates of `ids`, in order. Skips those that have a verdict or were dropped.
   Status Evaluate(std::span<const int64_t> ids);
+  /// The same for variants of `base` by the tuner. Drops those that request the same work as `base`
+  /// or as an earlier variant: their changed constants have no effect.
+  Status EvaluateVariants(int64_t base, std::span<const int64_t> ids);
 
+  /// The file of a candidate that was judged.
+  std::filesystem::path SourcePath(int64_t candidate) const;
   RunScale& scale() { return scale_; }
   Form form() const { return options_.form; }
   const std::function<std::string(double)>& objective_text() const {
@@ -87,9 +116,19 @@ class Evaluator {
   Result<assay::Judged> Judge(int64_t id, const assay::Candidate& built,
                               std::optional<Standing>* standing);
   Result<std::optional<Champion>> BestSoFar();
+  /// A source that was compiled, and perhaps judged, before it became a candidate.
+  struct Screened {
+    assay::Candidate built;
+    Screening screening;
+    std::optional<assay::Judged> judged;  // until a candidate uses it
+  };
+  Result<Screened*> Built(const std::string& source);
+  Result<assay::Judged> JudgeForSearch(const assay::Candidate& built, const std::string& source);
+  Result<std::optional<std::string>> WorkOf(int64_t id);
+  uint64_t WorkSeed() const;
   assay::Question SearchQuestion() const;
   assay::Question FinalQuestion(int64_t candidate) const;
-  std::filesystem::path SourcePath(int64_t candidate) const;
+  Status WriteSource(int64_t id) const;
 
   RunParts parts_;
   assay::Question question_;
@@ -97,6 +136,8 @@ class Evaluator {
   RunScale scale_;
   int64_t noted_ = 0;                         // the last new best that was reported
   std::optional<assay::Candidate> champion_;  // the best so far, built
+  std::map<std::string, Screened> screened_;  // by the source's hash
+  std::optional<os::TempDir> screening_;      // of their sources
 };
 
 }  // namespace cupel::evolve

@@ -30,7 +30,7 @@ llm::Ensemble EnsembleOf(const EvolutionParts& parts, const EvolutionOptions& op
 Result<SearchState> StateOfRun(const EvolutionParts& parts, const EvolutionOptions& options,
                                const archive::Candidate& start) {
   SearchState state{0, EnsembleOf(parts, options), Hints::BuiltIn(),
-                    MakeIslands(std::max(1, options.islands)), true};
+                    MakeIslands(std::max(1, options.islands)), false};
   TRY_ASSIGN(const std::string text, parts.archive.State());
   TRY_ASSIGN(const Json json, ParseJson(text, "the run's state"));
   if (json.is_object()) {
@@ -59,6 +59,11 @@ Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
   TRY_ASSIGN(SearchState state, StateOfRun(parts, options, judged));
   RunMemory memory(parts.archive, parts.evaluator.objective_text(), parts.evaluator.form());
   while (state.generation < options.generations) {
+    TRY_ASSIGN(const auto best, parts.archive.Best());
+    if (best && *best->objective <= options.stop_below) {
+      result.end = kGoodEnough;
+      return result;
+    }
     TRY_ASSIGN(const Json facts, RunGeneration(parts, options, state, memory));
     TRY(parts.archive.PutState(DumpJson(ToJson(state)), "generation", DumpJson(facts)));
   }

@@ -1,10 +1,10 @@
 // The paper's loop (arXiv 2509.14279, stage 2) with extensions; docs/evolve.md describes it. In
-// each generation, language models propose kernels. Novelty, the compiler and reviewers filter the
-// proposals; the rest is judged and measured. Earlier results decide which parents, examples, hints
-// and models are used. The decisions of a generation depend only on the seed, the state after the
-// generation before, and the answers and verdicts in the archive. An interrupted run therefore
-// repeats its unfinished generation without asking or judging anything twice.
-// SPDX-License-Identifier: Apache-2.0
+// each generation, language models propose kernels, which are screened as they arrive: copies are
+// dropped, and the others are compiled and judged cheaply. The fastest are judged and measured.
+// Earlier results decide which parents, examples, hints and models are used. The decisions of a
+// generation depend only on the seed, the state after the generation before, and the answers and
+// verdicts in the archive. An interrupted run therefore repeats its unfinished generation without
+// asking or judging anything twice. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -15,6 +15,8 @@
 #include "archive/archive.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
+#include "evolve/hints.h"
+#include "evolve/other_runs.h"
 #include "evolve/tuning.h"
 #include "llm/asker.h"
 #include "review/review.h"
@@ -23,20 +25,20 @@ namespace cupel::evolve {
 
 /// When reviewers read proposals before these are judged.
 enum class Reading {
-  kOff,   // judge the first `evaluations` that compile
-  kOn,    // judge the best `evaluations` by the reviewers' score
-  kAuto,  // as kOn while reviews save time (cascade.h); then judge all that compile
+  kOff,
+  kOn,
+  kAuto,  // while reviews save more than they cost (cascade.h)
 };
 
-/// The defaults are the paper's where the paper gives them. A number of 0 switches its feature off.
+/// A number of 0 switches its feature off.
 struct EvolutionOptions {
   int generations = 10;
   int proposals = 8;    // per generation
-  int evaluations = 4;  // judged proposals per generation
-  int examples = 5;     // accepted kernels in a prompt, slowest first
+  int evaluations = 4;  // proposals per generation that are measured, the fastest first
+  int examples = 3;     // accepted kernels in a prompt: the best with its source, others by idea
   int failures = 3;     // recent mistakes in a prompt
   int hints = 2;        // per prompt
-  int reflections = 1;  // rounds per proposal
+  int repairs = 1;      // of a proposal that does not compile or is wrong
   int polish = 8;       // variants of each new best that the tuner tries
   int islands = 1;
   int migrate_every = 3;     // generations
@@ -51,8 +53,12 @@ struct EvolutionOptions {
   uint64_t seed = 0;
   std::stop_token stop;
 
-  std::string operation;        // the operation, as text (operation.h)
-  std::vector<double> weights;  // of the models
+  std::string operation;           // the operation, as text (operation.h)
+  HintFit fit;                     // of hints to the operation
+  std::vector<ProvenIdea> proven;  // of other runs
+  double stop_below = 0;           // an objective that is good enough; 0: none is
+  std::string floor;               // PromptContext::floor
+  std::vector<double> weights;     // of the models
   /// For a replay: whether the recorded run reviewed before it judged, by generation.
   std::map<int, bool> recorded_reading;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/demangle.h"
 #include "base/printable.h"
@@ -11,6 +12,7 @@
 #include "build/build.h"
 #include "evolve/prompt.h"
 #include "judge/launch_text.h"
+#include "judge/remarks.h"
 
 namespace cupel::evolve {
 namespace {
@@ -40,13 +42,23 @@ std::string Cut(std::string text, size_t most) {
   return text + "…\n";
 }
 
-bool HasCounts(const records::SettingReport& setting) { return !setting.counters.launches.empty(); }
+/// Held-out settings, and those that cupel derives, stay hidden: a kernel could be written for
+/// them.
+bool IsShown(const records::SettingReport& setting) {
+  return setting.kind != task::SettingKind::kHeldout && !setting.counters.launches.empty();
+}
+
+/// The sizes, and whether they are smaller than the task's own.
+std::string ShownSizes(const records::SettingReport& setting) {
+  if (setting.reduced.empty()) return setting.description;
+  return fmt::format("{} (smaller than the task's own: {})", setting.description, setting.reduced);
+}
 
 /// The setting to describe: the single one, otherwise the slowest. Null if no setting has counts.
 const records::SettingReport* Counted(const records::Verdict& verdict) {
   const records::SettingReport* slowest = nullptr;
   for (const records::SettingReport& setting : verdict.settings) {
-    if (!HasCounts(setting)) continue;
+    if (!IsShown(setting)) continue;
     if (setting.kind == task::SettingKind::kSingle) return &setting;
     const bool longer =
         slowest == nullptr || setting.counters.estimated_us > slowest->counters.estimated_us;
@@ -55,18 +67,18 @@ const records::SettingReport* Counted(const records::Verdict& verdict) {
   return slowest;
 }
 
-/// "at n=64: 8.3 us" for each setting, if there are several.
+/// "at n=64: 8.3 us" for each listed setting, if there are several.
 std::string EstimatesText(const records::Verdict& verdict) {
   std::string text;
   size_t count = 0;
   for (const records::SettingReport& setting : verdict.settings) {
-    if (!HasCounts(setting)) continue;
+    if (!IsShown(setting)) continue;
     if (++count > kMostSettings) continue;
-    text += fmt::format("at {}: {:.4g} us\n", setting.description, setting.counters.estimated_us);
+    text += fmt::format("at {}: {:.4g} us\n", ShownSizes(setting), setting.counters.estimated_us);
   }
   if (count < 2) return "";
   if (count > kMostSettings) text += fmt::format("and {} more\n", count - kMostSettings);
-  return "All settings (estimates from counted work):\n" + text + "\n";
+  return "The listed settings (estimates from counted work):\n" + text + "\n";
 }
 
 /// Bytes that the launches move, compared with the minimum for the call.
@@ -102,15 +114,37 @@ std::string TrafficText(const records::SettingReport& setting, const Profiled& p
   return text;
 }
 
+/// ", 2 products by cuBLAS, 1 copy or fill": what a call requests beside launches, if it is known.
+std::string OtherWork(const records::SettingReport& setting, const Profiled& profiled) {
+  if (profiled.plan == nullptr || profiled.planned_setting != setting.id) return "";
+  int products = 0, operators = 0, copies = 0;
+  for (const plan::Node& node : profiled.plan->nodes) {
+    if (std::holds_alternative<plan::Launch>(node.work)) continue;
+    int& count = std::holds_alternative<plan::Gemm>(node.work)       ? products
+                 : std::holds_alternative<plan::Operator>(node.work) ? operators
+                                                                     : copies;
+    ++count;
+  }
+  std::string text;
+  if (products > 0)
+    text += fmt::format(", {} product{} by cuBLAS", products, products > 1 ? "s" : "");
+  if (operators > 0)
+    text += fmt::format(", {} operator{} of PyTorch", operators, operators > 1 ? "s" : "");
+  if (copies > 0)
+    text += fmt::format(", {} cop{} or fill{}", copies, copies > 1 ? "ies" : "y",
+                        copies > 1 ? "s" : "");
+  return text;
+}
+
 std::string CountsText(const Profiled& profiled) {
   const records::SettingReport* setting = Counted(profiled.verdict);
   if (setting == nullptr) return "";
   const records::Counters& counters = setting->counters;
   std::string text = EstimatesText(profiled.verdict);
   text += fmt::format(
-      "A call at {}: {:.4g} us by counted work (an estimate, not a measurement), {} launch{}\n",
-      setting->description, counters.estimated_us, counters.launches.size(),
-      counters.launches.size() == 1 ? "" : "es");
+      "A call at {}: {:.4g} us by counted work (an estimate, not a measurement), {} launch{}{}\n",
+      ShownSizes(*setting), counters.estimated_us, counters.launches.size(),
+      counters.launches.size() == 1 ? "" : "es", OtherWork(*setting, profiled));
   std::vector<const LaunchCounters*> slowest;
   double launched_us = 0;
   for (const LaunchCounters& launch : counters.launches) {
@@ -133,10 +167,22 @@ std::string CountsText(const Profiled& profiled) {
   return text;
 }
 
+/// The kernels that the described setting launches first, then others.
 std::string ResourcesText(const records::Verdict& verdict) {
+  std::vector<build::KernelResources> resources = verdict.resources;
+  for (const records::Verdict* one : verdict.OfAllEngines()) {
+    const records::SettingReport* setting = Counted(*one);
+    if (setting == nullptr) continue;
+    std::ranges::stable_partition(resources, [&](const build::KernelResources& kernel) {
+      return std::ranges::any_of(setting->counters.launches, [&](const LaunchCounters& launch) {
+        return launch.kernel == Demangle(kernel.kernel);
+      });
+    });
+    break;
+  }
   std::string text;
-  for (size_t i = 0; i < std::min(kMostKernels, verdict.resources.size()); ++i) {
-    const build::KernelResources& kernel = verdict.resources[i];
+  for (size_t i = 0; i < std::min(kMostKernels, resources.size()); ++i) {
+    const build::KernelResources& kernel = resources[i];
     const int spilled = kernel.spill_stores + kernel.spill_loads;
     text += fmt::format(
         "ptxas: {}: {} registers, {} B static shared memory, {}\n",
@@ -147,6 +193,46 @@ std::string ResourcesText(const records::Verdict& verdict) {
 }
 
 }  // namespace
+
+namespace {
+
+/// From the first line "  bottleneck: L2 bandwidth, 75 % of the peak".
+Limit MeasuredLimit(std::string_view page) {
+  constexpr std::string_view kLabel = "bottleneck: ";
+  const size_t at = page.find(kLabel);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = page.substr(at + kLabel.size());
+  Limit limit{std::string(rest.substr(0, rest.find_first_of(",\n"))), "compute"};
+  const auto has = [&](std::string_view word) {
+    return limit.name.find(word) != std::string::npos;
+  };
+  if (has("DRAM") || has("L2") || has("L1") || has("memory")) limit.bound = "memory";
+  if (has("latency") || has("launch")) limit.bound = "latency";
+  return limit;
+}
+
+}  // namespace
+
+Limit LimitOf(const records::Verdict& verdict, std::string_view measured) {
+  // The emulator beside a GPU judges smaller sizes, at which other things limit.
+  if (!measured.empty()) return MeasuredLimit(measured);
+  constexpr std::array<std::string_view, 4> kMemory = {"dram", "l2", "l1", "atomics"};
+  constexpr std::array<std::string_view, 2> kLatency = {"latency", "blocks"};
+  for (const records::Verdict* one : verdict.OfAllEngines()) {
+    const records::SettingReport* setting = Counted(*one);
+    if (setting == nullptr) continue;
+    const LaunchCounters& slowest =
+        *std::ranges::max_element(setting->counters.launches, {}, &LaunchCounters::estimated_us);
+    if (slowest.bounds.empty()) continue;
+    const auto& [bound, us] = slowest.bounds.front();
+    if (us < 0.5 * slowest.estimated_us) return {"latency of launches", "latency"};
+    Limit limit{judge::Describe(bound).name, "compute"};
+    if (std::ranges::find(kMemory, bound) != kMemory.end()) limit.bound = "memory";
+    if (std::ranges::find(kLatency, bound) != kLatency.end()) limit.bound = "latency";
+    return limit;
+  }
+  return {};
+}
 
 std::string FeedbackPage(const Profiled& profiled) {
   std::string page;

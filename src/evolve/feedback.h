@@ -21,17 +21,25 @@ struct Profiled {
   const records::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
-  std::string_view objective;             // "8.27 us (estimate)"; empty: unknown
+  std::string_view objective = {};        // "8.27 us (estimate)"; empty: unknown
   std::string_view measured = {};         // pages of a GPU profile; replace the counts
   std::string_view remarks = {};          // of a linter
   const plan::Plan* plan = nullptr;       // of one setting; null: unknown
   std::string_view planned_setting = {};  // SettingReport::id of `plan`
 };
 
-/// At most kMaxFeedback bytes: the times of all settings; the bottleneck with its source lines,
+/// At most kMaxFeedback bytes: the times of listed settings; the bottleneck with its source lines,
 /// wasted work, traffic compared with the minimum, occupancy and its limit, and ptxas's resources.
 /// The details describe the single setting, or the slowest one if no single setting was judged.
 std::string FeedbackPage(const Profiled& profiled);
+
+/// What limits the slowest launch of the setting that the page describes: by the page of a GPU's
+/// profile if there is one, otherwise by the emulator's counts.
+struct Limit {
+  std::string name;   // "memory bandwidth"; empty: unknown
+  std::string bound;  // Hint::bound; empty: unknown
+};
+Limit LimitOf(const records::Verdict& verdict, std::string_view measured);
 
 /// Asks a model for exactly three recommendations. If the answer has another form, asks once more
 /// and says what is wrong. Errors: those of asking; kInvalidArgument if both answers are unusable.

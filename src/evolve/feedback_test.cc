@@ -64,17 +64,18 @@ TEST(Feedback, ShowsBottleneckLineTrafficAndResources) {
   plan.buffers[1] = {plan::BufferKind::kTemporary, 999999, -1, ""};
   plan.outputs.resize(1);
   plan.outputs[0].shape = {7000, 1};
+  plan.nodes = {{plan::Launch(), {}}, {plan::Gemm(), {}}, {plan::Launch(), {}}, {plan::Fill(), {}}};
   const std::string page = FeedbackPage({.verdict = verdict,
                                          .device = device::All()[0],
                                          .source = kSource,
                                          .objective = "12 us (estimate)",
                                          .plan = &plan,
                                          .planned_setting = "single-0"});
-  EXPECT_THAT(page, Not(HasSubstr("All settings")));
+  EXPECT_THAT(page, Not(HasSubstr("The listed settings")));
   EXPECT_LE(page.size(), kMaxFeedback);
   EXPECT_THAT(page, HasSubstr("objective: 12 us (estimate)\n"));
   EXPECT_THAT(page, HasSubstr("A call at batch_size=64: 12 us"));
-  EXPECT_THAT(page, HasSubstr("2 launches"));
+  EXPECT_THAT(page, HasSubstr("2 launches, 1 product by cuBLAS, 1 copy or fill\n"));
   EXPECT_THAT(page, HasSubstr("2 us of it are copies"));
   EXPECT_THAT(page, HasSubstr("2.05 MB in sectors of 32 bytes, 32 sectors per load"));
   EXPECT_THAT(page, HasSubstr("outputs written once are 128 kB"));
@@ -115,6 +116,66 @@ TEST(Feedback, DescribesTheSlowestOfSeveralSettings) {
   verdict.settings.assign(40, slow);
   EXPECT_LE(page().size(), kMaxFeedback);
   EXPECT_THAT(page(), HasSubstr("and 30 more"));
+}
+
+// A kernel could be written for the sizes of held-out settings.
+TEST(Feedback, NamesListedSettingsOnly) {
+  records::Verdict verdict = Accepted();
+  records::SettingReport heldout = verdict.settings.front();
+  heldout.id = "heldout-0";
+  heldout.kind = task::SettingKind::kHeldout;
+  heldout.description = "batch_size=7919";
+  heldout.derived = "batch_size=7919";
+  heldout.counters.estimated_us = 5555;
+  records::SettingReport listed = verdict.settings.front();
+  listed.id = "multi-0";
+  listed.kind = task::SettingKind::kMulti;
+  listed.description = "batch_size=96";
+  const auto page = [&] {
+    return FeedbackPage({.verdict = verdict, .device = device::All()[0], .source = kSource});
+  };
+  verdict.settings = {listed, heldout, listed};
+  EXPECT_THAT(page(), HasSubstr("A call at batch_size=96"));
+  EXPECT_THAT(page(), HasSubstr("at batch_size=96: 12 us\n"));
+  for (const char* secret : {"7919", "5555"}) EXPECT_THAT(page(), Not(HasSubstr(secret)));
+  verdict.settings = {heldout};
+  for (const char* secret : {"7919", "5555"}) EXPECT_THAT(page(), Not(HasSubstr(secret)));
+}
+
+// A template has many instances, and only some of them run.
+TEST(Feedback, ListsTheResourcesOfLaunchedKernelsFirst) {
+  records::Verdict verdict = Accepted();
+  verdict.settings.front().counters.launches = {Launch("big(float*)", 9)};
+  build::KernelResources other;
+  other.registers = 99;
+  verdict.resources.clear();
+  for (int i = 0; i < 20; ++i) {
+    other.kernel = "_Z7other" + std::to_string(10 + i) + "Pf";
+    verdict.resources.push_back(other);
+  }
+  other.kernel = "_Z3bigPf";
+  verdict.resources.push_back(other);
+  const std::string page =
+      FeedbackPage({.verdict = verdict, .device = device::All()[0], .source = kSource});
+  EXPECT_THAT(page, HasSubstr("ptxas: big: 99 registers"));
+}
+
+TEST(Feedback, KnowsWhatLimitsAKernel) {
+  EXPECT_EQ(LimitOf(Accepted(), "").name, "memory bandwidth");
+  EXPECT_EQ(LimitOf(Accepted(), "").bound, "memory");
+  const Limit measured =
+      LimitOf(Accepted(), "k: 9 us\n  bottleneck: the SM's pipes, 69 % of the peak\n");
+  EXPECT_EQ(measured.name, "the SM's pipes");
+  EXPECT_EQ(measured.bound, "compute");
+  EXPECT_EQ(LimitOf(Accepted(), "a page without it").name, "");
+}
+
+TEST(Feedback, SaysThatSizesAreReduced) {
+  records::Verdict verdict = Accepted();
+  verdict.settings.front().reduced = "batch_size=64 (of 4096)";
+  EXPECT_THAT(
+      FeedbackPage({.verdict = verdict, .device = device::All()[0], .source = kSource}),
+      HasSubstr("A call at batch_size=64 (smaller than the task's own: batch_size=64 (of 4096))"));
 }
 
 TEST(Feedback, ReplacesCountsByAGpuProfile) {

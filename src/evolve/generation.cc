@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,14 +28,16 @@ constexpr size_t kMostHints = 32;
 // Rewards of a proposal for its model and its hints.
 constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
 
-/// A proposal that became a candidate.
+/// A kernel that became a candidate.
 struct Entry {
   size_t slot = 0;
   int64_t id = 0;
   std::string source;
-  bool is_out = false;      // stopped before the judge
-  double score = 0.5;       // by the reviewers
-  bool is_audited = false;  // judged although reviewers stopped it
+  std::vector<int64_t> hints;  // those that its author named
+  bool is_out = false;         // stopped before the judge
+  double score = 0.5;          // by the reviewers
+  bool is_audited = false;     // judged although reviewers stopped it
+  std::optional<double> estimate;
 };
 
 class Generation {
@@ -57,13 +60,16 @@ class Generation {
     best_before_ = *best->objective;
     TRY(ReportStage("summarising"));
     TRY_ASSIGN(plan_, MakePlan(parts_, options_, number_, before_, state_, memory_, random_));
+    TRY(LoadKnown());
     TRY(Ask());
     TRY(AddCandidates());
     TRY(DropCopies());
     TRY(Compile());
     if (reads_) TRY(Review());
+    if (parts_.evaluator.can_screen()) TRY(Screen());
     TRY(Choose());
     TRY(parts_.evaluator.Evaluate(chosen_));
+    parts_.evaluator.Forget();
     TRY(Learn());
     TRY(Polish());
     TRY(End());
@@ -76,18 +82,30 @@ class Generation {
     return parts_.evaluator.Report(fmt::format("generation {}: {}", number_, what));
   }
 
+  /// What proposals are compared with. While askers work, only they may use the archive.
+  Status LoadKnown() {
+    for (const archive::Candidate& one : before_) {
+      TRY_ASSIGN(const Shingles* shingles, memory_.ShinglesOf(one.id));
+      known_ids_.push_back(one.id);
+      known_.push_back(*shingles);
+    }
+    return {};
+  }
+
   Status Ask() {
     ProposingOptions asking;
     asking.generation = number_;
-    asking.reflections = options_.reflections;
+    asking.repairs = options_.repairs;
     asking.sequential = options_.sequential;
     asking.stop = options_.stop;
     TRY(ReportStage(fmt::format("asking for {} proposals", plan_.slots.size())));
-    // While askers work, only they may use the archive, so progress is not read from it.
-    TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, [this](int done) {
-                 parts_.evaluator.ShowAgain(fmt::format("generation {}: {} of {} proposals",
-                                                        number_, done, plan_.slots.size()));
-               }));
+    const ProposingWork work{
+        [this](const std::string& source) { return FaultOf(source); },
+        [this](int done) {
+          parts_.evaluator.ShowAgain(
+              fmt::format("generation {}: {} of {} proposals", number_, done, plan_.slots.size()));
+        }};
+    TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, work));
     const bool none = std::all_of(proposed_.begin(), proposed_.end(),
                                   [](const Proposed& one) { return one.not_asked; });
     if (none && !proposed_.empty()) {
@@ -99,51 +117,81 @@ class Generation {
     return {};
   }
 
+  /// What is wrong with a proposed kernel, by the cheap judgement. Nothing, if it will be dropped
+  /// as a copy, or if reviewers read it first.
+  Result<std::string> FaultOf(const std::string& source) {
+    const bool copy = options_.novelty && std::ranges::any_of(known_, [&](const Shingles& known) {
+                        return IsCopy(memory_.Of(source), known);
+                      });
+    if (copy) return std::string();
+    const bool screens = !reads_ && parts_.evaluator.can_screen();
+    TRY_ASSIGN(const Screening screening,
+               screens ? parts_.evaluator.Screen(source) : parts_.evaluator.Compile(source));
+    return screening.lessons;
+  }
+
   Status AddCandidates() {
     std::set<int64_t> taken;
     for (size_t i = 0; i < proposed_.size(); ++i) {
       const Proposed& one = proposed_[i];
-      const Slot& slot = plan_.slots[i];
       if (!one.problem.empty()) {
-        unusable_.push_back(Json{{"proposal", slot.number},
-                                 {"model", parts_.proposers[slot.model]->model()},
+        unusable_.push_back(Json{{"proposal", plan_.slots[i].number},
+                                 {"model", parts_.proposers[plan_.slots[i].model]->model()},
                                  {"exchange", one.exchange},
                                  {"reason", one.problem}});
-        continue;
       }
-      TRY_ASSIGN(const auto added, parts_.archive.AddCandidate(CandidateOf(slot, one)));
-      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(added.id));
-      if (candidate.generation < number_ || !taken.insert(added.id).second) {
-        ++copies_;  // identical to a candidate of the run
-        continue;
+      std::optional<int64_t> failed;  // the attempt that the next one repairs
+      for (const ProposedKernel& attempt : one.kernels) {
+        TRY_ASSIGN(const auto added,
+                   parts_.archive.AddCandidate(CandidateOf(plan_.slots[i], attempt, failed)));
+        TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(added.id));
+        failed = added.id;
+        if (candidate.generation < number_ || !taken.insert(added.id).second) {
+          ++copies_;  // identical to a candidate of the run
+          continue;
+        }
+        for (const std::string& exchange : attempt.exchanges) {
+          TRY(parts_.archive.AttributeExchange(exchange, added.id));
+        }
+        Entry entry;
+        entry.slot = i;
+        entry.id = added.id;
+        entry.source = attempt.source;
+        entry.hints = NamedHints(plan_.slots[i], attempt);
+        entries_.push_back(std::move(entry));
       }
-      for (const std::string& exchange : one.exchanges) {
-        TRY(parts_.archive.AttributeExchange(exchange, added.id));
-      }
-      Entry entry;
-      entry.slot = i;
-      entry.id = added.id;
-      entry.source = one.source;
-      entries_.push_back(std::move(entry));
     }
     return {};
   }
 
-  archive::NewCandidate CandidateOf(const Slot& slot, const Proposed& one) const {
+  /// The hints that the author says it used.
+  static std::vector<int64_t> NamedHints(const Slot& slot, const ProposedKernel& attempt) {
+    std::vector<int64_t> named;
+    for (const int number : attempt.ideas) {
+      const auto index = static_cast<size_t>(number - 1);
+      if (number >= 1 && index < slot.hints.size()) named.push_back(slot.hints[index]);
+    }
+    return named;
+  }
+
+  archive::NewCandidate CandidateOf(const Slot& slot, const ProposedKernel& attempt,
+                                    std::optional<int64_t> repaired) const {
     archive::NewCandidate candidate;
-    candidate.source = one.source;
+    candidate.source = attempt.source;
     candidate.proposer = "llm:" + parts_.proposers[slot.model]->model();
-    candidate.description = one.name.empty() ? fmt::format("proposal {}", slot.number) : one.name;
+    candidate.description =
+        attempt.name.empty() ? fmt::format("proposal {}", slot.number) : attempt.name;
     candidate.generation = number_;
-    candidate.parents = slot.parents;
-    candidate.meta = DumpJson(Json{{"operator", Name(slot.op)},
-                                   {"name", one.name},
-                                   {"thought", one.thought},
+    candidate.parents = repaired ? std::vector{*repaired} : slot.parents;
+    candidate.meta = DumpJson(Json{{"operator", repaired ? "repair" : Name(slot.op)},
+                                   {"name", attempt.name},
+                                   {"thought", attempt.thought},
                                    {"island", state_.islands[plan_.island].id},
                                    {"proposal", slot.number},
                                    {"model", parts_.proposers[slot.model]->model()},
-                                   {"exchange", one.exchange},
-                                   {"hints", slot.hints}});
+                                   {"exchange", attempt.exchange},
+                                   {"hints", slot.hints},
+                                   {"used_hints", NamedHints(slot, attempt)}});
     return candidate;
   }
 
@@ -170,26 +218,19 @@ class Generation {
 
   Status DropCopies() {
     if (!options_.novelty) return {};
-    std::vector<int64_t> ids;
-    std::vector<Shingles> known;
-    for (const archive::Candidate& one : before_) {
-      TRY_ASSIGN(const Shingles* shingles, memory_.ShinglesOf(one.id));
-      ids.push_back(one.id);
-      known.push_back(*shingles);
-    }
     for (Entry& entry : entries_) {
       const auto start = Clock::now();
       TRY_ASSIGN(const Shingles* own, memory_.ShinglesOf(entry.id));
-      const auto nearest = FindNearest(*own, known);
+      const auto nearest = FindNearest(*own, known_);
       const bool copy = nearest && nearest->is_copy;
       Json detail = Json::object();
       if (nearest) {
-        detail = {{"nearest", ids[nearest->index]}, {"similarity", nearest->similarity}};
+        detail = {{"nearest", known_ids_[nearest->index]}, {"similarity", nearest->similarity}};
       }
       TRY(RecordStage(entry, "novelty", !copy, detail, SecondsSince(start), copy));
       copies_ += copy ? 1 : 0;
-      ids.push_back(entry.id);
-      known.push_back(*own);
+      known_ids_.push_back(entry.id);
+      known_.push_back(*own);
     }
     return {};
   }
@@ -266,8 +307,11 @@ class Generation {
       subject.is_python = parts_.evaluator.form() == Form::kPython;
       subject.operation = options_.operation;
       subject.sample = SampleOf(entries[i]->source);
-      asked[i] = std::async(std::launch::async, [this, subject = std::move(subject)] {
-        return review::AskReviewers(subject, parts_.reviewers, options_.review);
+      review::ReviewOptions options = options_.review;
+      // nvcc has compiled a CUDA file by now; a Python program is compiled when it is judged.
+      if (!subject.is_python) std::erase(options.aspects, review::Aspect::kCompile);
+      asked[i] = std::async(std::launch::async, [this, subject = std::move(subject), options] {
+        return review::AskReviewers(subject, parts_.reviewers, options);
       });
     }
     Status status;
@@ -281,32 +325,69 @@ class Generation {
     return reviews;
   }
 
-  /// Chooses the candidates to judge.
-  Status Choose() {
-    std::vector<Entry*> candidates;
+  /// Judges all that are left cheaply. Those that are wrong get their verdict now; those that do
+  /// the work of an earlier candidate are dropped.
+  Status Screen() {
+    std::vector<int64_t> wrong;
+    std::map<std::string, int64_t> works;
+    TRY_ASSIGN(const auto stages, parts_.archive.Stages());
+    for (const archive::Stage& stage : stages) {
+      if (stage.name != "screen" || !stage.passed) continue;
+      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, "the record of the screen stage"));
+      const std::string work =
+          JsonString(detail, "work", "the record of the screen stage").value_or("");
+      if (!work.empty()) works.try_emplace(work, stage.candidate);
+    }
     for (Entry& entry : entries_) {
       if (entry.is_out) continue;
-      if (entry.is_audited) {
-        chosen_.push_back(entry.id);
-      } else {
-        candidates.push_back(&entry);
+      TRY(ReportStage(fmt::format("screening candidate {}", entry.id)));
+      TRY_ASSIGN(const Screening screening, parts_.evaluator.Screen(entry.source));
+      if (!screening.right) {  // the verdict has the stage "judge"
+        entry.is_out = true;
+        wrong.push_back(entry.id);
+        continue;
       }
+      Json detail = Json::object();
+      if (screening.estimate) detail["estimated_us"] = *screening.estimate;
+      if (!screening.work.empty()) detail["work"] = screening.work;
+      TRY(RecordStage(entry, "screen", true, detail, screening.seconds, false));
+      entry.estimate = screening.estimate;
+      const auto first = screening.work.empty() || !options_.novelty
+                             ? entry.id
+                             : works.try_emplace(screening.work, entry.id).first->second;
+      if (first == entry.id) continue;
+      TRY(RecordStage(entry, "effect", false, Json{{"same_work_as", first}}, 0, true));
+      ++copies_;
     }
+    return parts_.evaluator.Evaluate(wrong);
+  }
+
+  /// Chooses the candidates to judge: the fastest first, or, if times are unknown, those that
+  /// reviewers like best.
+  Status Choose() {
+    std::vector<Entry*> candidates, audited;
+    for (Entry& entry : entries_) {
+      if (!entry.is_out) (entry.is_audited ? audited : candidates).push_back(&entry);
+    }
+    const double unknown = std::numeric_limits<double>::infinity();
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Entry* a, const Entry* b) { return a->score > b->score; });
-    // If reviews save no time, judging is cheap: judge all candidates that compile.
-    const bool all = options_.reading == Reading::kAuto && !reads_;
+                     [unknown](const Entry* a, const Entry* b) {
+                       return std::pair(a->estimate.value_or(unknown), -a->score) <
+                              std::pair(b->estimate.value_or(unknown), -b->score);
+                     });
+    // On the emulator, those that were screened are judged, except for a new best.
+    const bool all = options_.reading == Reading::kAuto && !parts_.evaluator.measures();
     const size_t places = all ? candidates.size() : static_cast<size_t>(options_.evaluations);
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (i < places) {
         chosen_.push_back(candidates[i]->id);
         continue;
       }
-      TRY(RecordStage(*candidates[i], "selection", false,
-                      Json{{"score", candidates[i]->score}, {"rank", i + 1}, {"places", places}}, 0,
-                      true));
+      Json detail{{"score", candidates[i]->score}, {"rank", i + 1}, {"places", places}};
+      if (candidates[i]->estimate) detail["estimated_us"] = *candidates[i]->estimate;
+      TRY(RecordStage(*candidates[i], "selection", false, detail, 0, true));
     }
-    std::sort(chosen_.begin(), chosen_.end());
+    for (const Entry* entry : audited) chosen_.push_back(entry->id);
     return {};
   }
 
@@ -316,21 +397,23 @@ class Generation {
     for (const archive::Candidate& one : before_) {
       if (one.objective) values[one.id] = *one.objective;
     }
-    std::map<size_t, double> rewards;
+    std::map<size_t, double> rewards;  // by slot
     for (const Entry& entry : entries_) {
       TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
-      if (!candidate.objective) continue;
-      AddMember(state_.islands[plan_.island], {candidate.id, *candidate.objective});
-      const double parent = values.at(plan_.slots[entry.slot].parents.front());
-      rewards[entry.slot] = *candidate.objective < best_before_ ? kNewBest
-                            : *candidate.objective < parent     ? kBetterThanParent
-                                                                : kRight;
-      accepted_.push_back(std::move(candidate));
+      double reward = 0;
+      if (candidate.objective) {
+        AddMember(state_.islands[plan_.island], {candidate.id, *candidate.objective});
+        const double parent = values.at(plan_.slots[entry.slot].parents.front());
+        reward = *candidate.objective < best_before_ ? kNewBest
+                 : *candidate.objective < parent     ? kBetterThanParent
+                                                     : kRight;
+        accepted_.push_back(std::move(candidate));
+      }
+      rewards[entry.slot] = std::max(rewards[entry.slot], reward);
+      for (const int64_t hint : entry.hints) state_.hints.Reward(hint, reward);
     }
     for (size_t i = 0; i < plan_.slots.size(); ++i) {
-      if (proposed_[i].not_asked) continue;
-      state_.ensemble.Reward(plan_.slots[i].model, rewards[i]);
-      for (const int64_t hint : plan_.slots[i].hints) state_.hints.Reward(hint, rewards[i]);
+      if (!proposed_[i].not_asked) state_.ensemble.Reward(plan_.slots[i].model, rewards[i]);
     }
     return {};
   }
@@ -343,7 +426,7 @@ class Generation {
     TRY(ReportStage(fmt::format("tuning candidate {}", best->id)));
     TRY_ASSIGN(const auto ids, AddVariants(parts_.archive, best->id, options_.polish, number_,
                                            random_.Fork("polish")));
-    TRY(parts_.evaluator.Evaluate(ids));
+    TRY(parts_.evaluator.EvaluateVariants(best->id, ids));
     for (const int64_t id : ids) {
       TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
       // Variants that are no better than their parent do not join the island.
@@ -363,7 +446,8 @@ class Generation {
         state_.reads = recorded->second;
       } else {
         TRY_ASSIGN(const auto stages, parts_.archive.Stages());
-        state_.reads = ReviewPays(TallyOf(stages));
+        TRY_ASSIGN(const CascadeTally tally, TallyOf(stages));
+        state_.reads = ReviewPays(tally);
       }
     }
     state_.generation = number_;
@@ -438,7 +522,8 @@ class Generation {
   RunMemory& memory_;
   const int number_;
   const Random random_;
-  const bool reads_ = options_.reading != Reading::kOff && state_.reads;
+  const bool reads_ =
+      options_.reading == Reading::kOn || (options_.reading == Reading::kAuto && state_.reads);
 
   std::vector<archive::Candidate> before_;
   double best_before_ = 0;
@@ -449,6 +534,8 @@ class Generation {
   std::vector<int64_t> chosen_;
   std::vector<archive::Candidate> accepted_;  // proposals that were accepted
   int copies_ = 0, reviewed_ = 0;
+  std::vector<int64_t> known_ids_;  // the candidates that proposals are compared with
+  std::vector<Shingles> known_;     // the same
 };
 
 }  // namespace

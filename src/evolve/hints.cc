@@ -14,6 +14,8 @@ namespace cupel::evolve {
 namespace {
 
 constexpr int64_t kMaxId = int64_t{1} << 53;
+constexpr std::string_view kBackward = "backward", k16Bit = "16-bit";
+constexpr std::string_view kProducts = "products", kStatistics = "statistics", kLatency = "latency";
 
 /// One paragraph: each run of blanks and line ends becomes one blank; removes control characters.
 std::string Paragraph(std::string_view text) {
@@ -28,12 +30,26 @@ std::string Paragraph(std::string_view text) {
   return plain;
 }
 
+bool Fits(const Hint& hint, const HintFit& fit) {
+  if (hint.needs == kProducts && !fit.has_products) return false;
+  if (hint.needs == kStatistics && !fit.has_statistics) return false;
+  if (hint.needs == kLatency && !fit.bound.empty() && fit.bound != kLatency) return false;
+  if (!hint.direction.empty() && (hint.direction == kBackward) != fit.backward) return false;
+  return hint.dtype.empty() || (hint.dtype == k16Bit ? fit.has_16bit : fit.has_float32);
+}
+
 Result<Hint> ReadHint(const Json& saved, std::string_view what) {
   Hint hint;
   TRY_ASSIGN(hint.id, JsonInt(saved, "id", what));
   TRY_ASSIGN(hint.topic, JsonString(saved, "topic", what));
   TRY_ASSIGN(hint.bound, JsonString(saved, "bound", what));
   TRY_ASSIGN(hint.text, JsonString(saved, "text", what));
+  for (const auto& [name, member] :
+       {std::pair("direction", &hint.direction), std::pair("dtype", &hint.dtype),
+        std::pair("needs", &hint.needs)}) {
+    if (!saved.contains(name)) continue;  // older runs
+    TRY_ASSIGN(*member, JsonString(saved, name, what));
+  }
   TRY_ASSIGN(hint.origin, JsonString(saved, "origin", what));
   TRY_ASSIGN(hint.parents, JsonIntList(saved, "parents", what));
   TRY_ASSIGN(hint.tried, JsonNumber(saved, "tried", what));
@@ -65,21 +81,27 @@ const Hint* Hints::Find(int64_t id) const {
   return found == hints_.end() ? nullptr : &*found;
 }
 
-std::vector<const Hint*> Hints::Sample(int count, Random random) const {
+std::vector<const Hint*> Hints::Sample(int count, const HintFit& fit, Random random) const {
   std::vector<std::pair<double, const Hint*>> draws;
   for (const Hint& hint : hints_) {
     // Each hint has its own stream, so that a new hint does not change the draws of others.
     Random own = random.Fork(fmt::format("hint {}", hint.id));
-    draws.emplace_back(DrawBeta(own, 1 + hint.earned, 1 + hint.tried - hint.earned), &hint);
+    const double draw = DrawBeta(own, 1 + hint.earned, 1 + hint.tried - hint.earned);
+    if (Fits(hint, fit)) draws.emplace_back(draw, &hint);
   }
   std::stable_sort(draws.begin(), draws.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<const Hint*> sample;
   std::set<std::string_view> topics;
-  for (const auto& draw : draws) {
-    if (static_cast<int>(sample.size()) >= count) break;
-    if (topics.insert(draw.second->topic).second) sample.push_back(draw.second);
-  }
+  const auto take = [&](int most, bool of_bound) {
+    for (const auto& [draw, hint] : draws) {
+      if (static_cast<int>(sample.size()) >= most) return;
+      if (of_bound && hint->bound != fit.bound) continue;
+      if (topics.insert(hint->topic).second) sample.push_back(hint);
+    }
+  };
+  take((count + 1) / 2, true);
+  take(count, false);
   return sample;
 }
 
@@ -113,6 +135,9 @@ Result<int64_t> Hints::Add(std::string text, std::vector<int64_t> parents) {
   hint.id = next_id_++;
   hint.topic = first->topic;
   hint.bound = first->bound;
+  hint.direction = first->direction;
+  hint.dtype = first->dtype;
+  hint.needs = first->needs;
   hint.text = std::move(text);
   hint.origin = "evolved";
   hint.parents = std::move(parents);
@@ -140,6 +165,9 @@ Json Hints::State() const {
     hints.push_back({{"id", hint.id},
                      {"topic", hint.topic},
                      {"bound", hint.bound},
+                     {"direction", hint.direction},
+                     {"dtype", hint.dtype},
+                     {"needs", hint.needs},
                      {"text", hint.text},
                      {"origin", hint.origin},
                      {"parents", hint.parents},

@@ -16,12 +16,26 @@ namespace cupel::evolve {
 
 struct Hint {
   int64_t id = 0;
-  std::string topic;   // "shared-memory": a request has at most one hint of a topic
-  std::string bound;   // the limit it addresses: "memory", "compute" or "latency" (launches too)
+  std::string topic;      // "shared-memory": a request has at most one hint of a topic
+  std::string bound;      // the limit it addresses: "memory", "compute" or "latency" (launches too)
+  std::string direction;  // "forward", "backward"; empty: both
+  std::string dtype;      // "float32", "16-bit"; empty: all
+  /// What the operation or kernel must have: "products" (sums of products of two tensors),
+  /// "statistics" (sums or maxima of rows), "latency" (a kernel bound by it); empty: nothing.
+  std::string needs;
   std::string text;    // for the model
   std::string origin;  // "built-in", "evolved"
   std::vector<int64_t> parents;
   double tried = 0, earned = 0;  // number of rewards, and their sum
+};
+
+/// What a kernel is for, and what limits it.
+struct HintFit {
+  bool backward = false;
+  bool has_float32 = true, has_16bit = true;  // among its arguments and results
+  bool has_products = true;                   // sums of products of two tensors: matrices, filters
+  bool has_statistics = true;                 // sums or maxima: norms, softmax, means
+  std::string bound = {};                     // Hint::bound; empty: unknown
 };
 
 /// The expected reward of a proposal that gets this hint: the mean of its Beta distribution.
@@ -41,14 +55,15 @@ class Hints {
   /// nullptr if there is no such hint, or if it was retired.
   const Hint* Find(int64_t id) const;
 
-  /// Up to `count` hints, at most one of each topic: those with the largest draws from Beta(1 +
-  /// earned, 1 + tried - earned) (Thompson 1933). The pointers are valid until the next change.
-  std::vector<const Hint*> Sample(int count, Random random) const;
+  /// Up to `count` hints that fit, at most one of each topic: those with the largest draws from
+  /// Beta(1 + earned, 1 + tried - earned) (Thompson 1933). At least half of them address
+  /// `fit.bound`, if there are enough. The pointers are valid until the next change.
+  std::vector<const Hint*> Sample(int count, const HintFit& fit, Random random) const;
 
   /// Records the reward of a proposal that got this hint, clamped to [0, 1]. Ignores retired hints.
   void Reward(int64_t id, double reward);
 
-  /// Adds an evolved hint and returns its id. Topic and bound are those of the first of `parents`
+  /// Adds an evolved hint and returns its id. What it is for is taken from the first of `parents`
   /// that exists. Error kInvalidArgument: no parent exists, or the text is empty, too long or a
   /// duplicate.
   Result<int64_t> Add(std::string text, std::vector<int64_t> parents);

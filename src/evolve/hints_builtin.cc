@@ -8,6 +8,8 @@ namespace {
 
 struct BuiltIn {
   const char *topic, *bound, *text;
+  const char *direction = "", *dtype = "";  // empty: all
+  const char* needs = "";
 };
 
 constexpr BuiltIn kBuiltIn[] = {
@@ -22,7 +24,8 @@ constexpr BuiltIn kBuiltIn[] = {
     {"shared-tiles", "memory",
      "Stage tiles of the reused operands in shared memory, as large as two resident blocks allow, "
      "and count how often each loaded byte is used: with square tiles, doubling their edge halves "
-     "the global traffic."},
+     "the global traffic.",
+     "", "", "products"},
     {"bank-conflicts", "compute",
      "Look for shared-memory accesses in which the lanes of a warp fall into the same bank. Pad "
      "each row by one element (by 16 bytes for vector accesses), or store row r of a tile with its "
@@ -30,15 +33,18 @@ constexpr BuiltIn kBuiltIn[] = {
     {"register-tiles", "compute",
      "Give each thread a block of outputs (8x8 or 8x4) that stay in registers through the whole "
      "reduction: each value read from shared memory then feeds several fused multiply-adds. Unroll "
-     "the inner loops completely, so that the accumulators are not indexed at run time."},
+     "the inner loops completely, so that the accumulators are not indexed at run time.",
+     "", "", "products"},
     {"warp-reduction", "latency",
      "Reduce within a warp by __shfl_xor_sync or __shfl_down_sync. Use shared memory only across "
      "warps, one value per warp. For rows of a few hundred elements let one warp process a whole "
-     "row: then no __syncthreads is needed."},
+     "row: then no __syncthreads is needed.",
+     "", "", "statistics"},
     {"split-reduction", "latency",
      "If there are fewer output tiles than multiprocessors but the reduction is long (split-K, "
      "gradients of weights and biases, sums over the batch), cut the reduction into slices on "
-     "several blocks, write partial sums to a workspace and add them in a short second kernel."},
+     "several blocks, write partial sums to a workspace and add them in a short second kernel.",
+     "", "", "products"},
     {"fusion", "memory",
      "Fuse everything elementwise (bias, activation, scaling, residual, casts) into the kernel "
      "that computes the values, while they are still in registers. Each intermediate tensor that "
@@ -46,15 +52,18 @@ constexpr BuiltIn kBuiltIn[] = {
     {"recomputation", "memory",
      "In a backward pass compute cheap intermediates again (normalised values, activations, "
      "probabilities from the saved maximum and sum) rather than reading stored ones: arithmetic is "
-     "free if memory bandwidth is the limit."},
+     "free if memory bandwidth is the limit.",
+     "backward", ""},
     {"one-pass", "memory",
      "Compute statistics in one pass over the data: the running maximum and rescaled sum of an "
      "online softmax, or Welford's mean and squared deviations merged by Chan's formula. Do not "
-     "compute a variance as a difference of sums: cancellation loses accuracy."},
+     "compute a variance as a difference of sums: cancellation loses accuracy.",
+     "", "", "statistics"},
     {"one-pass", "memory",
      "Keep the row in registers (or in shared memory) between the pass that finds its statistics "
      "and the pass that applies them, so that each element is read from global memory once. Size "
-     "the per-thread array by a template parameter, with a fallback for long rows."},
+     "the per-thread array by a template parameter, with a fallback for long rows.",
+     "", "", "statistics"},
     {"async-copies", "latency",
      "Hide the latency of loads behind arithmetic: prefetch the next tile with cp.async "
      "(__pipeline_memcpy_async, or cuda::memcpy_async) into a second or third shared-memory buffer "
@@ -66,11 +75,13 @@ constexpr BuiltIn kBuiltIn[] = {
     {"fewer-launches", "latency",
      "For small tensors the launch dominates the time. Merge all steps into one kernel: one block "
      "for each independent row, tile or sample, steps divided by __syncthreads, and no memset or "
-     "extra fill before it."},
+     "extra fill before it.",
+     "", "", "latency"},
     {"fewer-launches", "latency",
      "Let the last block finish the work: each block writes its partial result, does __threadfence "
      "and increments a counter with an atomic; the last block to increment it adds the partial "
-     "results and sets the counter back to zero. That replaces a second launch."},
+     "results and sets the counter back to zero. That replaces a second launch.",
+     "", "", "latency"},
     {"occupancy", "latency",
      "Weigh occupancy against work per thread. If registers limit the resident warps, try smaller "
      "tiles or __launch_bounds__; if loads wait on each other, give each thread 2 to 8 independent "
@@ -90,19 +101,23 @@ constexpr BuiltIn kBuiltIn[] = {
     {"work-distribution", "memory",
      "Number the output tiles so that blocks which run at the same time share operands in L2: go "
      "through tiles in groups of several rows, column by column, rather than along whole rows, and "
-     "give streaming data that is used once __ldcs and __stcs."},
+     "give streaming data that is used once __ldcs and __stcs.",
+     "", "", "products"},
     {"gather-not-scatter", "memory",
      "Turn scattering atomics into gathering: let each thread compute one element of the gradient "
      "and collect all contributions to it. If that is impossible, add up in registers or shared "
-     "memory first and issue one atomic per block instead of one per thread."},
+     "memory first and issue one atomic per block instead of one per thread.",
+     "backward", ""},
     {"tensor-cores", "compute",
      "For 16-bit operands use tensor cores: wmma or mma.sync with ldmatrix from swizzled shared "
      "memory, accumulating in float32. Read elementwise 16-bit data as half2 or __nv_bfloat162 "
-     "pairs, but keep sums and exponentials in float32."},
+     "pairs, but keep sums and exponentials in float32.",
+     "", "16-bit", "products"},
     {"tensor-cores", "compute",
      "Multiply float32 matrices on tensor cores without losing accuracy: split each operand into a "
      "TF32 head and a TF32 tail and accumulate head*tail + tail*head + head*head. Three TF32 "
-     "products are faster than one float32 product and nearly as exact; a single one is not."},
+     "products are faster than one float32 product and nearly as exact; a single one is not.",
+     "", "float32", "products"},
     {"cooperation", "latency",
      "If one block must wait for all others (a norm over the whole tensor, several dependent "
      "steps), use a cooperative launch with grid.sync(), sized to what is resident at once, and "
@@ -113,11 +128,14 @@ constexpr BuiltIn kBuiltIn[] = {
 
 Hints Hints::BuiltIn() {
   std::vector<Hint> hints;
-  for (const auto& [topic, bound, text] : kBuiltIn) {
+  for (const auto& [topic, bound, text, direction, dtype, needs] : kBuiltIn) {
     Hint hint;
     hint.id = static_cast<int64_t>(hints.size());
     hint.topic = topic;
     hint.bound = bound;
+    hint.direction = direction;
+    hint.dtype = dtype;
+    hint.needs = needs;
     hint.text = text;
     hint.origin = "built-in";
     hints.push_back(std::move(hint));

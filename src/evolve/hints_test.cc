@@ -46,21 +46,48 @@ TEST(Hints, HasTwoDozenBuiltInHintsOfAllBounds) {
   for (const char* bound : {"memory", "compute", "latency"}) EXPECT_GE(bounds[bound], 5) << bound;
 }
 
+// A hint about gradients misleads a forward kernel, and one about float32 a kernel of bfloat16.
+TEST(Hints, SamplesHintsThatFit) {
+  const Hints hints = Hints::BuiltIn();
+  int of_bound = 0, backward = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    HintFit forward;
+    forward.has_float32 = forward.has_products = false;
+    forward.bound = "memory";
+    for (const Hint* hint : hints.Sample(4, forward, Random(seed))) {
+      EXPECT_NE(hint->direction, "backward");
+      EXPECT_NE(hint->dtype, "float32");
+      EXPECT_NE(hint->needs, "products") << hint->text;
+      EXPECT_NE(hint->needs, "latency") << hint->text;
+      of_bound += hint->bound == "memory" ? 1 : 0;
+    }
+    HintFit gradient;
+    gradient.backward = true;
+    for (const Hint* hint : hints.Sample(20, gradient, Random(seed))) {
+      backward += hint->direction == "backward" ? 1 : 0;
+    }
+  }
+  EXPECT_GE(of_bound, 200);
+  EXPECT_GT(backward, 0);
+}
+
 TEST(Hints, SamplesOnePerTopicDeterministically) {
   const Hints hints = Hints::BuiltIn();
   std::set<int64_t> seen;
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    const auto sample = hints.Sample(3, Random(seed));
+    const auto sample = hints.Sample(3, {}, Random(seed));
     ASSERT_THAT(sample, SizeIs(3));
     std::set<std::string> topics;
     for (const Hint* hint : sample) topics.insert(hint->topic);
     EXPECT_THAT(topics, SizeIs(3));
-    EXPECT_EQ(Ids(sample), Ids(hints.Sample(3, Random(seed))));
+    EXPECT_EQ(Ids(sample), Ids(hints.Sample(3, {}, Random(seed))));
     for (const int64_t id : Ids(sample)) seen.insert(id);
+    for (const int64_t id : Ids(hints.Sample(3, {.backward = true}, Random(seed)))) seen.insert(id);
   }
   EXPECT_THAT(seen, SizeIs(24));  // every hint is sampled
-  EXPECT_THAT(Hints({Make(0, "a"), Make(1, "a"), Make(2, "b")}).Sample(3, Random(1)), SizeIs(2));
-  EXPECT_THAT(hints.Sample(0, Random(1)), SizeIs(0));
+  EXPECT_THAT(Hints({Make(0, "a"), Make(1, "a"), Make(2, "b")}).Sample(3, {}, Random(1)),
+              SizeIs(2));
+  EXPECT_THAT(hints.Sample(0, {}, Random(1)), SizeIs(0));
 }
 
 TEST(Hints, PrefersHighRewardsButStillSamplesOthers) {
@@ -71,7 +98,7 @@ TEST(Hints, PrefersHighRewardsButStillSamplesOthers) {
     hints.Reward(2, i % 3 == 0 ? 1 : 0);
   }
   std::map<int64_t, int> first;
-  for (uint64_t seed = 0; seed < 2000; ++seed) ++first[hints.Sample(1, Random(seed))[0]->id];
+  for (uint64_t seed = 0; seed < 2000; ++seed) ++first[hints.Sample(1, {}, Random(seed))[0]->id];
   EXPECT_GT(first[1], 1600);
   EXPECT_GT(first[2], first[0]);
   EXPECT_GT(first[2], 10);
@@ -81,7 +108,8 @@ TEST(Hints, PrefersProvenHintsToNewOnes) {
   Hints hints({Make(0, "a"), Make(1, "b")});
   for (int i = 0; i < 20; ++i) hints.Reward(1, 1);
   int first = 0;
-  for (uint64_t seed = 0; seed < 1000; ++seed) first += hints.Sample(1, Random(seed))[0]->id == 1;
+  for (uint64_t seed = 0; seed < 1000; ++seed)
+    first += hints.Sample(1, {}, Random(seed))[0]->id == 1;
   EXPECT_NEAR(first, 955, 25);  // 21 of 22: the mean of Beta(21, 1)
 }
 
@@ -124,7 +152,7 @@ TEST(Hints, RetiresTheWorstButKeepsTopicsAndDoesNotReuseIds) {
   EXPECT_EQ(*hints.Add("next", {3}), 4);
   hints.Retire(0);
   EXPECT_THAT(hints.all(), SizeIs(0));
-  EXPECT_THAT(hints.Sample(2, Random(0)), SizeIs(0));
+  EXPECT_THAT(hints.Sample(2, {}, Random(0)), SizeIs(0));
 }
 
 TEST(Hints, StateSurvivesARoundTripAndIsValidated) {
@@ -135,7 +163,7 @@ TEST(Hints, StateSurvivesARoundTripAndIsValidated) {
   const auto restored = Hints::FromState(*ParseJson(DumpJson(hints.State()), "state"));
   ASSERT_TRUE(restored) << restored.error().ToString();
   EXPECT_EQ(restored->State(), hints.State());
-  EXPECT_EQ(Ids(restored->Sample(5, Random(3))), Ids(hints.Sample(5, Random(3))));
+  EXPECT_EQ(Ids(restored->Sample(5, {}, Random(3))), Ids(hints.Sample(5, {}, Random(3))));
 
   const auto broken = [&](const char* key, const Json& value) {
     Json state = hints.State();

@@ -12,6 +12,8 @@
 namespace cupel::evolve {
 namespace {
 
+/// Of two kernels of which a prompt shows one: the other one would only cost tokens.
+constexpr double kNearlyEqual = 0.9;
 constexpr int kUnrelated = std::numeric_limits<int>::max();
 
 bool Better(const Scored& a, const Scored& b) {
@@ -71,13 +73,18 @@ void AddMember(Island& island, Scored candidate) {
   members.insert(std::upper_bound(members.begin(), members.end(), candidate, Better), candidate);
 }
 
+double ParentWeight(int tried, int better) { return 2.0 * (1 + better) / (2 + tried); }
+
 std::optional<int64_t> SelectParent(const std::vector<Scored>& members, double temperature,
-                                    Random random) {
+                                    const ParentWeights& weights, Random random) {
   if (members.empty()) return std::nullopt;
   const double ratio = temperature > 0 ? std::exp(-1 / temperature) : 0;
   std::vector<double> up_to;  // sums of weights
   double sum = 0, weight = 1;
-  for (size_t i = 0; i < members.size(); ++i, weight *= ratio) up_to.push_back(sum += weight);
+  for (size_t i = 0; i < members.size(); ++i, weight *= ratio) {
+    const auto own = weights.find(members[i].id);
+    up_to.push_back(sum += weight * (own == weights.end() ? 1 : own->second));
+  }
   const double at = random.Unit() * sum;
   const auto chosen = std::upper_bound(up_to.begin(), up_to.end() - 1, at);
   return members[static_cast<size_t>(chosen - up_to.begin())].id;
@@ -102,10 +109,11 @@ std::optional<int64_t> SelectMate(const std::vector<Island>& islands, size_t hom
   });
   mates.resize((mates.size() + 1) / 2);
   std::sort(mates.begin(), mates.end(), Better);
-  return SelectParent(mates, temperature, random);
+  return SelectParent(mates, temperature, {}, random);
 }
 
-std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t count,
+std::vector<int64_t> SelectExamples(const std::vector<Scored>& members,
+                                    const std::vector<int64_t>& parents, size_t count,
                                     const SimilarityOf& similarity) {
   struct Open {
     size_t rank = 0;
@@ -113,7 +121,12 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
   };
   std::vector<Open> open;
   open.reserve(members.size());
-  for (size_t rank = 0; rank < members.size(); ++rank) open.push_back({rank});
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    const bool is_near = std::ranges::any_of(parents, [&](int64_t parent) {
+      return similarity(parent, members[rank].id) > kNearlyEqual;
+    });
+    if (!is_near) open.push_back({rank});
+  }
   std::vector<size_t> chosen;  // ranks
   const auto cost = [&](const Open& one) {
     return static_cast<double>(one.rank) / static_cast<double>(members.size()) + one.likeness;
@@ -127,6 +140,7 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
     for (Open& one : open) {
       one.likeness = std::max(one.likeness, similarity(members[rank].id, members[one.rank].id));
     }
+    std::erase_if(open, [](const Open& one) { return one.likeness > kNearlyEqual; });
   }
   std::sort(chosen.rbegin(), chosen.rend());
   std::vector<int64_t> examples;

@@ -43,11 +43,17 @@ size_t IslandOf(int generation, size_t islands);
 /// Adds a candidate, or updates its value if it is a member. Values are finite.
 void AddMember(Island& island, Scored candidate);
 
-/// Picks one of `members` (best first) by rank: each rank is exp(1 / temperature) times as likely
-/// as the next. Temperature 0 always picks the best; a high temperature picks almost uniformly.
-/// nullopt if there are no members.
+/// How likely a member is as a parent compared with others of its rank; 1 if it is not listed.
+using ParentWeights = std::map<int64_t, double>;
+/// Weights by what offspring gained: of a parent with `tried` offspring of which `better` are
+/// better than itself, 2 (1 + better) / (2 + tried). A parent without offspring has 1.
+double ParentWeight(int tried, int better);
+
+/// Picks one of `members` (best first) by rank and weight: each rank is exp(1 / temperature) times
+/// as likely as the next. Temperature 0 always picks the best; a high temperature picks almost by
+/// the weights alone. nullopt if there are no members.
 std::optional<int64_t> SelectParent(const std::vector<Scored>& members, double temperature,
-                                    Random random);
+                                    const ParentWeights& weights, Random random);
 
 /// Picks a second parent for `parent`, a member of islands[home]. Candidates are members of other
 /// islands that are not on the home island; if there are none, members of the home island. Picks by
@@ -57,9 +63,11 @@ std::optional<int64_t> SelectMate(const std::vector<Island>& islands, size_t hom
                                   const Lineage& lineage, double temperature, Random random);
 
 /// Picks up to `count` of `members` (best first) to show a model; returns them slowest first. The
-/// best is always included. The others balance rank against similarity to earlier choices (maximal
-/// marginal relevance: Carbonell and Goldstein 1998).
-std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t count,
+/// best that is left is always included. The others balance rank against similarity to earlier
+/// choices (maximal marginal relevance: Carbonell and Goldstein 1998). Members that are nearly
+/// equal to an earlier choice or to one of `parents`, such as variants of the tuner, are left out.
+std::vector<int64_t> SelectExamples(const std::vector<Scored>& members,
+                                    const std::vector<int64_t>& parents, size_t count,
                                     const SimilarityOf& similarity);
 
 struct Move {

@@ -32,12 +32,25 @@ TEST(Islands, KeepMembersBestFirst) {
   EXPECT_THAT(Ids(island.members), ElementsAre(2, 1, 3, 4));
 }
 
+TEST(SelectParent, PrefersParentsWhoseOffspringGained) {
+  EXPECT_DOUBLE_EQ(ParentWeight(0, 0), 1);
+  EXPECT_GT(ParentWeight(4, 3), 1);
+  EXPECT_LT(ParentWeight(4, 0), 0.5);
+  const std::vector<Scored> members = {{1, 10}, {2, 11}};
+  std::map<int64_t, int> count;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    ++count[*SelectParent(members, 1, {{1, ParentWeight(6, 0)}, {2, ParentWeight(2, 2)}},
+                          Random(seed))];
+  }
+  EXPECT_GT(count[2], 1.5 * count[1]);
+}
+
 TEST(SelectParent, FollowsRankByTemperature) {
   const std::vector<Scored> members = {{10, 1}, {11, 2}, {12, 1000}};
   const auto counts = [&](double temperature) {
     std::map<int64_t, int> count;
     for (uint64_t seed = 0; seed < 6000; ++seed) {
-      ++count[*SelectParent(members, temperature, Random(seed))];
+      ++count[*SelectParent(members, temperature, {}, Random(seed))];
     }
     return count;
   };
@@ -47,7 +60,7 @@ TEST(SelectParent, FollowsRankByTemperature) {
   EXPECT_NEAR(warm[11], 6000 * 2 / 7, 150);
   EXPECT_NEAR(warm[12], 6000 * 1 / 7, 150);
   EXPECT_NEAR(counts(1e9)[12], 2000, 150);
-  EXPECT_EQ(SelectParent({}, 1, Random(0)), std::nullopt);
+  EXPECT_EQ(SelectParent({}, 1, {}, Random(0)), std::nullopt);
 }
 
 TEST(SelectMate, PrefersOtherIslandsAndDistantLineages) {
@@ -77,12 +90,17 @@ TEST(SelectMate, AcceptsALineageWithALoop) {
 TEST(SelectExamples, OrdersFromSlowToFastAndAvoidsSimilarOnes) {
   const std::vector<Scored> members = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}};
   const auto unlike = [](int64_t, int64_t) { return 0.1; };
-  EXPECT_THAT(SelectExamples(members, 3, unlike), ElementsAre(3, 2, 1));
-  // 1, 2 and 3 are almost copies of each other: only one of them is picked.
-  const auto family = [](int64_t a, int64_t b) { return a <= 3 && b <= 3 ? 0.95 : 0.1; };
-  EXPECT_THAT(SelectExamples(members, 3, family), ElementsAre(5, 4, 1));
-  EXPECT_THAT(SelectExamples(members, 9, family), ElementsAre(6, 5, 4, 3, 2, 1));
-  EXPECT_THAT(SelectExamples({}, 3, family), IsEmpty());
+  EXPECT_THAT(SelectExamples(members, {}, 3, unlike), ElementsAre(3, 2, 1));
+  const auto like = [](double likeness) {
+    return [likeness](int64_t a, int64_t b) { return a <= 3 && b <= 3 ? likeness : 0.1; };
+  };
+  EXPECT_THAT(SelectExamples(members, {}, 3, like(0.85)), ElementsAre(5, 4, 1));
+  EXPECT_THAT(SelectExamples(members, {}, 9, like(0.85)), ElementsAre(6, 5, 4, 3, 2, 1));
+  // 1, 2 and 3 are almost copies of each other: only one of them is shown, and none beside 2.
+  EXPECT_THAT(SelectExamples(members, {}, 9, like(0.95)), ElementsAre(6, 5, 4, 1));
+  const std::vector<Scored> others = {{1, 1}, {3, 3}, {4, 4}, {5, 5}};
+  EXPECT_THAT(SelectExamples(others, {2}, 9, like(0.95)), ElementsAre(5, 4));
+  EXPECT_THAT(SelectExamples({}, {}, 3, unlike), IsEmpty());
 }
 
 TEST(Migrate, CopiesTheBestToTheNextIsland) {

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "build/build.h"
+#include "judge/both_engines.h"
 
 namespace cupel::evolve {
 namespace {
@@ -110,7 +111,8 @@ std::string KindText(const std::string& kind) {
 struct Reference {
   const records::SettingReport* setting = nullptr;
   const records::Comparison* comparison = nullptr;
-  std::string text;  // "output 0, at batch_size=64"
+  bool hidden = false;  // of a setting that is not shown: a kernel could be written for its sizes
+  std::string text;     // "output 0, at batch_size=64"
 };
 
 std::string SizesOf(const records::SettingReport& setting) {
@@ -128,9 +130,11 @@ Reference ReferenceOf(const records::Verdict& verdict, const records::Reason& re
     if (setting.id == at.setting) reference.setting = &setting;
   }
   if (reference.setting == nullptr) {
-    if (reference.text.empty()) reference.text = reason.where;
+    reference.hidden = !at.setting.empty();
+    if (reference.text.empty()) reference.text = reference.hidden ? "at other sizes" : reason.where;
     return reference;
   }
+  reference.hidden = reference.setting->kind == task::SettingKind::kHeldout;
   std::string kind;
   const std::vector<records::TrialReport>& trials = reference.setting->trials;
   if (at.trial && at.output && *at.trial < trials.size() &&
@@ -149,16 +153,14 @@ Reference ReferenceOf(const records::Verdict& verdict, const records::Reason& re
 std::string ReasonText(const records::Verdict& verdict, const records::Reason& reason,
                        const std::string& file, const SourceLines& lines) {
   const Reference place = ReferenceOf(verdict, reason, file);
-  const bool hidden =
-      place.setting != nullptr && place.setting->kind == task::SettingKind::kHeldout;
   // The list of other settings and their sizes is left out: the first setting is enough.
   std::string message = WithoutFile(Printable(reason.message), file);
-  if (hidden) message = WithoutNumbers(message);
+  if (place.hidden) message = WithoutNumbers(message);
   std::string text =
       fmt::format("- {}{}{}: {}\n", Printable(reason.code), place.text.empty() ? "" : ", ",
                   Printable(place.text), Fit(message, kMostMessage));
   if (const std::optional<int> line = LineOf(reason.at, file)) text += lines.Quoted(*line);
-  if (place.comparison == nullptr || hidden) return text;
+  if (place.comparison == nullptr || place.hidden) return text;
   const auto& wrong = place.comparison->first_wrong;
   for (size_t i = 0; i < std::min(kMostValues, wrong.size()); ++i) {
     text += fmt::format("      [{}]: got {:.7g}, wanted {:.7g}\n", fmt::join(wrong[i].index, ", "),
@@ -210,9 +212,14 @@ std::string Lessons(const records::Verdict& verdict, std::string_view source,
   const std::string file = build::SourceName(verdict.kernel_path);
   if (failure != nullptr) return FailureText(*failure, file, lines);
   std::vector<std::string> items;
-  items.reserve(verdict.reasons.size());
+  // The reasons of each engine refer to its own settings.
   for (const records::Reason& reason : verdict.reasons) {
-    items.push_back(ReasonText(verdict, reason, file, lines));
+    if (!judge::IsOfEmulator(reason)) items.push_back(ReasonText(verdict, reason, file, lines));
+  }
+  for (const records::Verdict& other : verdict.other_engines) {
+    for (const records::Reason& reason : other.reasons) {
+      items.push_back(ReasonText(other, reason, file, lines));
+    }
   }
   return Bounded(verdict.decision == records::Decision::kUnsupported
                      ? "It uses features that the judge does not support:\n"

@@ -5,12 +5,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 
 #include "base/printable.h"
 #include "base/text.h"
 #include "os/files.h"
+#include "task/explored.h"
 
 namespace cupel::evolve {
 namespace {
@@ -142,6 +145,40 @@ std::vector<std::pair<std::string, std::string>> RangesOf(
   return ranges;
 }
 
+/// The keywords that the judge gives numbers that no setting lists.
+std::vector<std::string> ExploredKeys(const std::vector<task::Setting>& settings) {
+  std::vector<task::Setting> listed;
+  std::ranges::copy_if(settings, std::back_inserter(listed), [](const task::Setting& setting) {
+    return setting.kind != task::SettingKind::kHeldout;
+  });
+  std::vector<std::string> keys;
+  for (const task::ExploredSize& size : task::ExploredSizes(listed, listed)) {
+    std::string key = Fit(Printable(size.key), kMaxName);
+    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+constexpr std::array<std::string_view, 9> kProductNames = {
+    "matmul", "linear", "Linear", "conv", "Conv", "einsum", "bmm", "attention", " @ "};
+constexpr std::array<std::string_view, 10> kStatisticNames = {
+    "softmax", "norm", "Norm", "mean", "var(", "std(", "sum", "max", "min", "entropy"};
+
+template <size_t kCount>
+bool HasOne(std::string_view code, const std::array<std::string_view, kCount>& names) {
+  return std::ranges::any_of(
+      names, [&](std::string_view name) { return code.find(name) != std::string_view::npos; });
+}
+
+void NoteTypes(const task::Case& drawn, Operation& operation) {
+  const auto note = [&](DType dtype) {
+    operation.has_float32 |= dtype == DType::kF32;
+    operation.has_16bit |= dtype == DType::kF16 || dtype == DType::kBF16;
+  };
+  for (const task::Tensor* tensor : task::TensorLeaves(drawn.args)) note(tensor->dtype);
+  for (const task::Output& output : drawn.outputs) note(output.dtype);
+}
+
 /// Removes the leading comment lines, and cuts the code at kMaxCode.
 std::string ReadableCode(std::string code) {
   size_t at = 0;
@@ -203,19 +240,26 @@ std::string CallsText(const Operation& operation) {
       text += fmt::format("  {}: {}\n", name, values);
     }
   }
-  return text +
-         "and at other sizes, which are not disclosed: odd ones, primes, a batch of one. Take all "
-         "sizes\nfrom the arguments.\n";
+  const std::string sizes = operation.sizes.empty() ? "Sizes"
+                                                    : fmt::format("These sizes vary: {}; they",
+                                                                  fmt::join(operation.sizes, ", "));
+  return text + fmt::format(
+                    "{} also take values that are not disclosed: odd ones, primes, one, widths of "
+                    "models, more than\n2^31 elements. Take all sizes from the arguments, and "
+                    "compute offsets of large tensors in 64 bits.\n",
+                    sizes);
 }
 
 constexpr char kAccuracy[] =
     R"(# What is correct
 
-Shapes and dtypes of outputs must be exactly those above. Integers must be equal. Floating-point
-outputs are compared with the same code in float64: the RMS error may be at most 16 times, the
+Shapes and dtypes of outputs must be exactly those above. Integers must be equal; where PyTorch may
+choose among equal numbers (argmax, topk), any of them is right. Floating-point outputs are compared with the same code in float64: the RMS error may be at most 16 times, the
 largest single error 128 times PyTorch's own rounding error. float32 sums in another order and
 intrinsics such as __expf pass; TF32, float16 or bfloat16 instead of float32, tanhf under fast math,
-a dropped term or a skipped element fail. A float8 output must be such a number rounded to nearest;
+a dropped term or a skipped element fail. Products of parts (a float32 number as two or three TF32 or
+16-bit parts, their products summed in float32) are allowed if they are as exact as float32. Inputs of
+16 or 8 bits may be multiplied as they are, and summed in float32. A float8 output must be such a number rounded to nearest;
 cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
@@ -255,7 +299,8 @@ and timed without Python. So the file must request the same work for the same sh
   is a result that is kept from an earlier call. There are no files, processes or threads.
 - Nothing can be measured there. All configurations of an autotuner must be right. The first that fits is timed.
 - load_inline compiles without fast math unless extra_cuda_cflags has --use_fast_math.
-- The next part is about the C++ code of load_inline. `functions` binds what PYBIND11_MODULE would.
+- The next part is about the C++ code of load_inline alone, not about Triton. Two of its lines are about .cu files: here `functions`
+  binds what PYBIND11_MODULE would, and fast math is off.
 )",
                      OperatorsText(operators));
 }
@@ -272,6 +317,8 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
   operation.device = device;
   TRY_ASSIGN(std::string code, os::ReadFile(task.code[static_cast<int>(direction)], kMaxFile));
   operation.code = ReadableCode(std::move(code));
+  operation.has_products = HasOne(operation.code, kProductNames);
+  operation.has_statistics = HasOne(operation.code, kStatisticNames);
   const std::vector<std::string> names = ArgumentNames(operation);
   std::string failure = "it lists no single setting";
   for (const task::Setting& setting : task.SettingsOf(direction)) {
@@ -280,6 +327,7 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
     for (const oracle::CaseOutcome& outcome : outcomes) {
       if (const auto* drawn = std::get_if<task::Case>(&outcome)) {
         operation.calls.push_back(CallOf(setting, *drawn, names, task.format));
+        NoteTypes(*drawn, operation);
       } else {
         failure = std::get<oracle::SettingFailure>(outcome).message;
       }
@@ -291,6 +339,7 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
                 "fix the task's code, or its single settings");
   }
   operation.ranges = RangesOf(task.SettingsOf(direction));
+  operation.sizes = ExploredKeys(task.SettingsOf(direction));
   return operation;
 }
 

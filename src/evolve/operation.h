@@ -37,6 +37,11 @@ struct Operation {
   std::vector<OperationCall> calls;
   /// Parameters that vary over the task's settings, with their values: "batch_size", "4, 64".
   std::vector<std::pair<std::string, std::string>> ranges;
+  std::vector<std::string> sizes;  // parameters that the judge gives other numbers, too
+  bool has_float32 = false, has_16bit = false;  // among arguments and outputs
+  // What its code has, by the names of PyTorch's functions.
+  bool has_products = false;    // matrices, filters
+  bool has_statistics = false;  // sums or maxima
   device::Description device;
   // How the answer must be written. Describe() leaves the defaults.
   Form form = Form::kCuda;

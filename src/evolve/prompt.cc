@@ -27,7 +27,7 @@ constexpr char kSystem[] =
 
 constexpr char kTranslate[] = R"(# What to do
 
-Write the first CUDA kernel for this operation. Above all it must be correct: simple code, every
+Write the first kernel for this operation. Above all it must be correct: simple code, every
 index guarded, sums in float32 or better, all sizes taken from the arguments. Within these limits,
 use coalesced accesses and enough threads for the GPU. Speed comes later.)";
 
@@ -72,8 +72,14 @@ std::string Numbered(const std::vector<std::string>& items) {
 }
 
 std::string LabelOf(const KnownKernel& kernel) {
-  const std::string name = kernel.name.empty() ? "unnamed" : Printable(kernel.name);
-  return kernel.objective.empty() ? name : fmt::format("{}, {}", name, kernel.objective);
+  std::string label = kernel.name.empty() ? "unnamed" : Printable(kernel.name);
+  if (!kernel.objective.empty()) label += ", " + kernel.objective;
+  if (!kernel.bottleneck.empty()) label += ", limited by " + kernel.bottleneck;
+  return label;
+}
+
+std::string IdeaOf(const KnownKernel& kernel) {
+  return kernel.idea.empty() ? "" : fmt::format("Its idea: {}\n\n", Printable(kernel.idea));
 }
 
 void AddParents(const PromptContext& context, std::vector<Section>& sections) {
@@ -99,17 +105,39 @@ void AddParents(const PromptContext& context, std::vector<Section>& sections) {
 std::vector<Section> SectionsOf(const PromptContext& context) {
   std::vector<Section> sections;
   sections.push_back({0, context.operation});
+  std::string named;
   for (const KnownKernel& example : context.examples) {
-    sections.push_back({5, fmt::format("# A correct kernel: {}\n\n{}", LabelOf(example),
-                                       Fenced(example.source, context.form))});
+    if (!example.source.empty()) continue;
+    named += fmt::format("- {}{}\n", LabelOf(example),
+                         example.idea.empty() ? "" : ": " + Printable(example.idea));
+  }
+  if (!named.empty())
+    sections.push_back({5, "# Other correct kernels, by their ideas\n\n" + named});
+  for (const KnownKernel& example : context.examples) {
+    if (example.source.empty()) continue;
+    sections.push_back({5, fmt::format("# A correct kernel: {}\n\n{}{}", LabelOf(example),
+                                       IdeaOf(example), Fenced(example.source, context.form))});
   }
   AddParents(context, sections);
+  if (!context.floor.empty() && !context.parents.empty()) {
+    sections.push_back(
+        {1, fmt::format("# What is possible\n\nReading the arguments and writing the results once "
+                        "takes about {} on this GPU, with the launch: no kernel is faster.\n",
+                        context.floor)});
+  }
   for (const FailedAttempt& failure : context.failures) {
-    sections.push_back({6, fmt::format("# An attempt that failed: {}\n\n{}",
-                                       Printable(failure.name), failure.lesson)});
+    const std::string source =
+        failure.source.empty() ? "" : "\n" + Fenced(failure.source, context.form);
+    sections.push_back({6, fmt::format("# An attempt that failed: {}\n\n{}{}",
+                                       Printable(failure.name), failure.lesson, source)});
   }
   if (!context.hints.empty()) {
     sections.push_back({4, "# Ideas worth trying\n\n" + Numbered(context.hints)});
+  }
+  if (!context.proven.empty()) {
+    std::string list;
+    for (const std::string& one : context.proven) list += "- " + one + "\n";
+    sections.push_back({5, "# What made other kernels faster, measured in other runs\n\n" + list});
   }
   if (!context.siblings.empty()) {
     sections.push_back(
@@ -156,19 +184,19 @@ llm::Request Prompt(const PromptContext& context, std::string_view instruction,
 }  // namespace
 
 llm::Request TranslatePrompt(const PromptContext& context) {
-  return Prompt(context, kTranslate, RewriteFormat(context.form));
+  return Prompt(context, kTranslate, RewriteFormat(context.form, !context.hints.empty()));
 }
 
 llm::Request RewritePrompt(const PromptContext& context) {
-  return Prompt(context, kRewrite, RewriteFormat(context.form));
+  return Prompt(context, kRewrite, RewriteFormat(context.form, !context.hints.empty()));
 }
 
 llm::Request EditPrompt(const PromptContext& context) {
-  return Prompt(context, kEdit, EditFormat());
+  return Prompt(context, kEdit, EditFormat(!context.hints.empty()));
 }
 
 llm::Request CrossoverPrompt(const PromptContext& context) {
-  return Prompt(context, kCrossover, RewriteFormat(context.form));
+  return Prompt(context, kCrossover, RewriteFormat(context.form, !context.hints.empty()));
 }
 
 std::string RepairMessage(std::string_view lessons) {
@@ -194,19 +222,18 @@ std::string AnotherMessage(int number, int count, const std::vector<std::string>
       number, count, Numbered(siblings));
 }
 
-std::string ReflectionMessage(int round, int rounds) {
-  return fmt::format(
-      "Review round {} of {}. Check your kernel once more as the judge would: every index against "
-      "every buffer, tails,\nbarriers that not all threads reach, reads of uninitialised shared "
-      "memory, types, overflow, the order of arguments;\nand whether it is faster at all. If you "
-      "change something, answer with the whole kernel in the same format. If no\nchange is needed, "
-      "answer only: I am done",
-      round, rounds);
-}
-
 void Continue(llm::Request& request, std::string answer, std::string message) {
   request.messages.push_back({llm::Role::kAssistant, std::move(answer)});
   request.messages.push_back({llm::Role::kUser, std::move(message)});
+}
+
+llm::Request EditRepairPrompt(std::string_view problem, std::string_view region) {
+  return RequestOf(fmt::format(
+      "Your edits of a kernel could not be applied: {}\n\nThe part of the kernel that it is "
+      "about:\n\n{}\n# What to do\n\nWrite the edits that replace "
+      "the one that failed; your other edits are kept. Copy the lines of SEARCH exactly "
+      "from above.\n\n# How to answer\n\n{}",
+      problem, Fenced(region, Form::kCuda), EditFormat()));
 }
 
 llm::Request HintPrompt(std::string_view operation, const std::vector<TriedHint>& hints) {

@@ -1,8 +1,7 @@
-// The prompts for models: translate, repair, rewrite, edit, cross, vary, reflect, and write new
-// hints. The same context gives the same bytes, because recorded answers are found by the hash of
-// the prompt. Prompts contain nothing about the machine, the time or the judge's inputs. reply.h
-// has the format of the answers.
-// SPDX-License-Identifier: Apache-2.0
+// The prompts for models: translate, repair, rewrite, edit, cross, vary, and write new hints. The
+// same context gives the same bytes, because recorded answers are found by the hash of the prompt.
+// Prompts contain nothing about the machine, the time or the judge's inputs. reply.h has the format
+// of the answers. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -22,7 +21,9 @@ inline constexpr size_t kMaxPrompt = 96u << 10;
 struct KnownKernel {
   std::string name;
   std::string source;
-  std::string objective;  // "8.27 us (estimate)"
+  std::string objective;        // "8.27 us (estimate)"
+  std::string idea = {};        // its author's, in a sentence
+  std::string bottleneck = {};  // what limits it: "memory bandwidth"
 };
 
 /// A kernel that new kernels are made from.
@@ -34,16 +35,19 @@ struct ParentKernel : KnownKernel {
 struct FailedAttempt {
   std::string name;
   std::string lesson;
+  std::string source = {};  // only if the model should see it again
 };
 
 /// Members that do not apply are empty.
 struct PromptContext {
   Form form = Form::kCuda;            // of all kernels here, and of the answer
   std::string operation;              // Text(Operation)
+  std::string floor;                  // "62.4 us": no kernel is faster; empty: unknown
   std::vector<ParentKernel> parents;  // none to translate, one to rewrite or edit, two to cross
-  std::vector<KnownKernel> examples;  // the slowest first
+  std::vector<KnownKernel> examples;  // the slowest first; without a source: named only
   std::vector<std::string> siblings;  // names of this generation's proposals so far
   std::vector<std::string> hints;
+  std::vector<std::string> proven;      // Text(ProvenIdea) of other runs
   std::vector<FailedAttempt> failures;  // recent ones, the latest last
 };
 
@@ -56,14 +60,15 @@ llm::Request CrossoverPrompt(const PromptContext& context);
 // The next messages of a conversation. `Continue` appends one after the model's answer.
 /// `lessons`: Lessons of the verdict.
 std::string RepairMessage(std::string_view lessons);
-/// `problem`: the error of ReadReply or ApplyEdits.
+/// `problem`: the error of ReadReply.
 std::string UnusableMessage(std::string_view problem);
 /// Asks for proposal `number` of `count`, which must differ from `siblings`.
 std::string AnotherMessage(int number, int count, const std::vector<std::string>& siblings);
-/// Reflection round `round` of `rounds`: the model checks its kernel again, or says that it is
-/// done.
-std::string ReflectionMessage(int round, int rounds);
 void Continue(llm::Request& request, std::string answer, std::string message);
+
+/// A question of its own, without the conversation before it: `problem` is the error of ApplyEdits,
+/// and `region` the part of the kernel around it. The answer has only edits.
+llm::Request EditRepairPrompt(std::string_view problem, std::string_view region);
 
 /// The number of a question about one kernel (llm::Request::sample). A replay finds the answer by
 /// it even if the wording of the question has changed.

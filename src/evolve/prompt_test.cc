@@ -53,8 +53,52 @@ TEST(Prompt, ContainsTheContextInOrder) {
     EXPECT_GE(at, last) << part;
     last = at;
   }
-  EXPECT_THAT(text, HasSubstr(std::string(RewriteFormat())));
-  EXPECT_THAT(TextOf(EditPrompt(Full())), HasSubstr(std::string(EditFormat())));
+  EXPECT_THAT(text, HasSubstr(RewriteFormat(Form::kCuda, true)));
+  EXPECT_THAT(TextOf(EditPrompt(Full())), HasSubstr(EditFormat(true)));
+}
+
+TEST(Prompt, SaysWhatLimitsAnExampleAndWhatItsIdeaIs) {
+  PromptContext context = Full();
+  context.examples[0].bottleneck = "latency";
+  context.examples[0].idea = "one warp for each row";
+  const std::string text = TextOf(RewritePrompt(context));
+  EXPECT_THAT(text, HasSubstr("# A correct kernel: slow, 20 us, limited by latency\n\nIts idea: "
+                              "one warp for each row\n"));
+}
+
+TEST(Prompt, NamesExamplesWithoutASourceAndTheFloor) {
+  PromptContext context = Full();
+  context.examples[0].source.clear();
+  context.examples[0].idea = "one warp for each row";
+  context.floor = "7.1 us";
+  const std::string text = TextOf(RewritePrompt(context));
+  EXPECT_THAT(text, HasSubstr("# Other correct kernels, by their ideas\n\n- slow, 20 us: one warp "
+                              "for each row\n"));
+  EXPECT_THAT(text, Not(HasSubstr("A correct kernel: slow")));
+  EXPECT_THAT(text, HasSubstr("takes about 7.1 us on this GPU"));
+}
+
+TEST(Prompt, ShowsProvenIdeasOfOtherRuns) {
+  PromptContext context = Full();
+  EXPECT_THAT(TextOf(RewritePrompt(context)), Not(HasSubstr("other runs")));
+  context.proven = {"softmax forward, 1.50x (candidate 7 of runs/a): one warp for each row"};
+  EXPECT_THAT(
+      TextOf(RewritePrompt(context)),
+      HasSubstr("- softmax forward, 1.50x (candidate 7 of runs/a): one warp for each row\n"));
+}
+
+TEST(Prompt, ShowsAFailedSourceIfItIsGiven) {
+  PromptContext context = Full();
+  EXPECT_THAT(TextOf(TranslatePrompt(context)), Not(HasSubstr("int failed;")));
+  context.failures[1].source = "int failed;\n";
+  EXPECT_THAT(TextOf(TranslatePrompt(context)), HasSubstr("lesson two\n```cuda\nint failed;\n"));
+}
+
+TEST(Prompt, AFailedEditIsCorrectedWithoutTheWholeKernel) {
+  const std::string text = TextOf(EditRepairPrompt("edit 1: …", "int near;\n"));
+  EXPECT_THAT(text, HasSubstr("edit 1: …"));
+  EXPECT_THAT(text, HasSubstr("int near;"));
+  EXPECT_LT(text.size(), 3000u);
 }
 
 TEST(Prompt, AsksForTheFormOfTheRun) {
@@ -67,14 +111,14 @@ TEST(Prompt, AsksForTheFormOfTheRun) {
     EXPECT_THAT(TextOf(request), HasSubstr("```python\nint parent;"));
     EXPECT_THAT(TextOf(request), HasSubstr("```python\nint slow;"));
   }
-  EXPECT_THAT(TextOf(RewritePrompt(context)), HasSubstr(std::string(RewriteFormat(Form::kPython))));
+  EXPECT_THAT(TextOf(RewritePrompt(context)), HasSubstr(RewriteFormat(Form::kPython, true)));
 }
 
 TEST(Prompt, OmitsEmptyParts) {
   PromptContext context;
   context.operation = "add one";
   const std::string text = TextOf(TranslatePrompt(context));
-  for (const char* part : {"Ideas", "failed", "proposed", "A correct kernel"}) {
+  for (const char* part : {"Ideas", "IDEAS", "failed", "proposed", "A correct kernel"}) {
     EXPECT_THAT(text, Not(HasSubstr(part)));
   }
 }
@@ -130,7 +174,6 @@ TEST(Prompt, ContinuesAConversationAfterTheAnswer) {
   EXPECT_THAT(request.messages[2].text, HasSubstr("- out_of_bounds\n"));
   EXPECT_THAT(AnotherMessage(2, 8, {"split k"}), HasSubstr("proposal 2 of 8"));
   EXPECT_THAT(AnotherMessage(2, 8, {"split k"}), HasSubstr("1. split k\n"));
-  EXPECT_THAT(ReflectionMessage(1, 1), HasSubstr("I am done"));
 }
 
 TEST(Prompt, ReadsOneHint) {

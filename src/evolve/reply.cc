@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/parse_number.h"
 #include "base/python_text.h"
 #include "base/text.h"
 #include "build/source_scan.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 120;
 constexpr size_t kMaxThoughtBytes = 8192;
+constexpr size_t kMostIdeas = 16;
 
 /// At most `limit` bytes; never cuts within a UTF-8 character.
 std::string Bounded(std::string_view text, size_t limit) {
@@ -67,6 +69,20 @@ std::optional<std::string_view> Labelled(std::string_view line, std::string_view
   return Trim(line.substr(std::min(line.find_first_not_of("*_"), line.size())));
 }
 
+/// The numbers in "2 and 3"; none in "none".
+std::vector<int> NumbersIn(std::string_view text) {
+  std::vector<int> numbers;
+  for (size_t at = 0; at < text.size() && numbers.size() < kMostIdeas;) {
+    size_t end = at;
+    while (end < text.size() && IsDigit(text[end])) ++end;
+    if (end > at && end - at <= 3) {
+      numbers.push_back(ParseNumber<int>(text.substr(at, end - at)).value_or(0));
+    }
+    at = std::max(end, at + 1);
+  }
+  return numbers;
+}
+
 void ReadHeadings(std::string_view prose, Reply& reply) {
   std::string thought;
   bool in_thought = false;
@@ -77,6 +93,9 @@ void ReadHeadings(std::string_view prose, Reply& reply) {
     } else if (const auto first = Labelled(lines.line, "THOUGHT"); first && thought.empty()) {
       thought = std::string(*first) + '\n';
       in_thought = true;
+    } else if (const auto ideas = Labelled(lines.line, "IDEAS"); ideas && reply.ideas.empty()) {
+      reply.ideas = NumbersIn(*ideas);
+      in_thought = false;
     } else if (Labelled(lines.line, "CODE") || Labelled(lines.line, "EDITS")) {
       in_thought = false;
     } else if (in_thought) {
@@ -154,13 +173,23 @@ Result<Reply> ReadReply(std::string_view text, Form form) {
   return reply;
 }
 
-std::string_view RewriteFormat(Form form) {
-  if (form == Form::kPython) {
-    return R"(Answer in exactly this form:
+namespace {
 
-NAME: a short name for the kernel, in words joined by underscores
-THOUGHT: what you change and why it should be faster, in a few sentences
-```python
+std::string Heading(bool ideas) {
+  std::string text =
+      "Answer in exactly this form:\n\n"
+      "NAME: a short name for the kernel, in words joined by underscores\n"
+      "THOUGHT: what you change and why it should be faster, in a few sentences\n";
+  if (ideas)
+    text += "IDEAS: the numbers of the listed ideas that you use, such as 1 or 1, 2; or none\n";
+  return text;
+}
+
+}  // namespace
+
+std::string RewriteFormat(Form form, bool ideas) {
+  if (form == Form::kPython) {
+    return Heading(ideas) + R"(```python
 the whole Python file, from its imports to the class ModelNew
 ```
 
@@ -168,25 +197,19 @@ Give exactly one code block with the complete file: omit nothing, and do not wri
 Close the block with its fence and write nothing after it.
 )";
   }
-  return R"(Answer in exactly this form:
-
-NAME: a short name for the kernel, in words joined by underscores
-THOUGHT: what you change and why it should be faster, in a few sentences
-```cuda
+  return Heading(ideas) + R"(```cuda
 the whole .cu file, from the first #include to PYBIND11_MODULE
 ```
 
 Give exactly one code block with the complete file: omit nothing, and do not write "rest as before".
-Close the block with its fence and write nothing after it.
+Close the block with its fence and write nothing after it. A tuner tries other values of the integer
+constants that you mark like this, so mark those that may change without changing the result:
+  constexpr int kThreads = 256;  // tune: kThreads in 128, 256, 512
 )";
 }
 
-std::string_view EditFormat() {
-  return R"(Answer in exactly this form:
-
-NAME: a short name for the kernel, in words joined by underscores
-THOUGHT: what you change and why it should be faster, in a few sentences
-<<<<<<< SEARCH
+std::string EditFormat(bool ideas) {
+  return Heading(ideas) + R"(<<<<<<< SEARCH
 lines of the kernel, unchanged
 =======
 the lines that replace them

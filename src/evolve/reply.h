@@ -24,6 +24,7 @@ struct Edit {
 
 struct Reply {
   std::string name, thought;        // bounded; empty if the answer has none
+  std::vector<int> ideas;           // the numbers of the listed ideas that it uses, from 1
   std::optional<std::string> code;  // a whole kernel
   std::vector<Edit> edits;          // if there is no code; both are absent only if `done`
   bool done = false;                // "I am done": no (further) change
@@ -36,8 +37,9 @@ struct Reply {
 /// says what is missing or wrong and explains the format; its text can be sent to the model.
 Result<Reply> ReadReply(std::string_view text, Form form = Form::kCuda);
 
-/// The description of the format in prompts, for whole kernels and for edits.
-std::string_view RewriteFormat(Form form = Form::kCuda);
-std::string_view EditFormat();
+/// The description of the format in prompts, for whole kernels and for edits. `ideas`: the prompt
+/// lists some, and the answer names those that it uses.
+std::string RewriteFormat(Form form = Form::kCuda, bool ideas = false);
+std::string EditFormat(bool ideas = false);
 
 }  // namespace cupel::evolve

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,20 @@ class RunMemory {
 
   Result<const std::string*> Source(int64_t id);
   Result<const Shingles*> ShinglesOf(int64_t id);
+  /// Of a source that is no candidate yet.
+  Shingles Of(const std::string& source) const;
   /// Includes the feedback page, if there is one, but no recommendations.
   Result<ParentKernel> Parent(const archive::Candidate& candidate);
   Result<KnownKernel> Known(const archive::Candidate& candidate);
-  /// The latest `count` of `candidates` that were not accepted, latest last.
+  /// The latest `count` of `candidates` by models that the judge or the reviewers did not accept,
+  /// latest last. Variants by the tuner teach nothing.
   Result<std::vector<FailedAttempt>> Failures(const std::vector<archive::Candidate>& candidates,
                                               int count);
 
  private:
+  /// What reviewers said about a candidate that they stopped.
+  Result<std::optional<std::string>> ObjectionsTo(int64_t id) const;
+
   const archive::Archive& archive_;
   std::function<std::string(double)> objective_text_;
   const Form form_;

@@ -19,7 +19,7 @@ struct SearchState {
   llm::Ensemble ensemble;
   Hints hints;
   std::vector<Island> islands;
-  bool reads = true;  // reviewers read the next generation
+  bool reads = false;  // reviewers read the next generation, with Reading::kAuto
 };
 
 Json ToJson(const SearchState& state);

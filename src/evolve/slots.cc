@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "evolve/candidates.h"
 #include "evolve/feedback.h"
 
 namespace cupel::evolve {
@@ -20,9 +21,19 @@ class Planner {
   Planner(const EvolutionParts& parts, const EvolutionOptions& options,
           const std::vector<archive::Candidate>& before, SearchState& state, RunMemory& memory)
       : parts_(parts), options_(options), state_(state), memory_(memory) {
+    std::map<int64_t, std::pair<int, int>> offspring;  // of each parent: tried, better
     for (const archive::Candidate& one : before) {
       by_id_.emplace(one.id, &one);
       lineage_[one.id] = one.parents;
+      if (one.parents.empty()) continue;
+      const auto parent = by_id_.find(one.parents.front());
+      if (parent == by_id_.end() || !parent->second->objective) continue;
+      auto& [tried, better] = offspring[parent->first];
+      ++tried;
+      better += one.objective && *one.objective < *parent->second->objective ? 1 : 0;
+    }
+    for (const auto& [id, counts] : offspring) {
+      weights_[id] = ParentWeight(counts.first, counts.second);
     }
   }
 
@@ -52,7 +63,8 @@ class Planner {
     slot.number = number;
     slot.model = state_.ensemble.Choose();
     const auto& members = state_.islands[home].members;
-    const auto parent = SelectParent(members, options_.temperature, random.Fork("parent"));
+    const auto parent =
+        SelectParent(members, options_.temperature, weights_, random.Fork("parent"));
     if (!parent) return Fail(ErrorCode::kInternal, "the island has no kernel");
     slot.parents = {*parent};
     Random way = random.Fork("way");
@@ -75,17 +87,36 @@ class Planner {
     PromptContext& context = slot.context;
     context.form = parts_.evaluator.form();
     context.operation = options_.operation;
+    context.floor = options_.floor;
     for (const int64_t id : slot.parents) {
       TRY_ASSIGN(ParentKernel parent, ParentOf(id));
       context.parents.push_back(std::move(parent));
     }
     TRY(AddExamples(slot, members));
-    for (const Hint* hint : state_.hints.Sample(options_.hints, random.Fork("hints"))) {
+    HintFit fit = options_.fit;
+    TRY_ASSIGN(const auto bound, TextOfJudge(parts_.archive, slot.parents.front(), "bound"));
+    fit.bound = bound.value_or("");
+    for (const Hint* hint : state_.hints.Sample(options_.hints, fit, random.Fork("hints"))) {
       slot.hints.push_back(hint->id);
       context.hints.push_back(hint->text);
     }
+    for (const ProvenIdea& one : options_.proven) context.proven.push_back(Text(one));
     context.failures = failures_;
     return {};
+  }
+
+  /// What the advice on a kernel is about: of a variant by the tuner, the kernel that it varies, so
+  /// that all variants of a kernel cost one question.
+  Result<ParentKernel> SubjectOf(const archive::Candidate& candidate) {
+    constexpr const char* kWhat = "the archive's candidates";
+    TRY_ASSIGN(const Json meta, ParseJson(candidate.meta, kWhat));
+    if (!meta.contains("tuned_from")) return memory_.Parent(candidate);
+    TRY_ASSIGN(const int64_t root, JsonInt(meta, "tuned_from", kWhat));
+    const auto found = by_id_.find(root);
+    if (found == by_id_.end()) return memory_.Parent(candidate);
+    TRY_ASSIGN(ParentKernel subject, memory_.Parent(*found->second));
+    if (subject.feedback.empty()) return memory_.Parent(candidate);
+    return subject;
   }
 
   Result<ParentKernel> ParentOf(int64_t id) {
@@ -94,8 +125,9 @@ class Planner {
     TRY_ASSIGN(ParentKernel parent, memory_.Parent(*by_id_.at(id)));
     if (!options_.feedback) parent.feedback.clear();
     if (options_.summary && !parent.feedback.empty()) {
-      auto advice =
-          Recommend(*parts_.reviewers.front(), options_.operation, parent.source, parent.feedback);
+      TRY_ASSIGN(const ParentKernel subject, SubjectOf(*by_id_.at(id)));
+      auto advice = Recommend(*parts_.reviewers.front(), options_.operation, subject.source,
+                              subject.feedback);
       if (advice) parent.recommendations = *std::move(advice);
       // Without advice the prompt has only the page. If no model can be asked, a later step fails.
     }
@@ -119,10 +151,13 @@ class Planner {
       }
       return Similarity(**one, **other);
     };
-    const auto chosen = SelectExamples(others, static_cast<size_t>(options_.examples), similarity);
+    const auto chosen =
+        SelectExamples(others, slot.parents, static_cast<size_t>(options_.examples), similarity);
     TRY(status);
     for (const int64_t id : chosen) {
       TRY_ASSIGN(KnownKernel example, memory_.Known(*by_id_.at(id)));
+      // Whole kernels cost thousands of tokens each, so only the best has its source.
+      if (id != chosen.back() && !example.idea.empty()) example.source.clear();
       slot.context.examples.push_back(std::move(example));
     }
     return {};
@@ -134,6 +169,7 @@ class Planner {
   RunMemory& memory_;
   std::map<int64_t, const archive::Candidate*> by_id_;
   Lineage lineage_;
+  ParentWeights weights_;
   std::vector<FailedAttempt> failures_;
   std::map<int64_t, ParentKernel> parents_;
 };

@@ -51,14 +51,18 @@ class Translator {
 
   Status Converse(int conversation) {
     llm::Asker& model = *models_[static_cast<size_t>(conversation - 1) % models_.size()];
-    llm::Request request = TranslatePrompt(Context());
+    TRY_ASSIGN(const PromptContext context, Context());
+    llm::Request request = TranslatePrompt(context);
     request.sample = conversation;  // from 1, so that a replay finds it by its number
     parent_.reset();
     for (int i = 0; i < kAnswersAConversation && !Ended(); ++i) {
       const int number = static_cast<int>(translation_.attempts.size()) + 1;
       TRY(evaluator_.Report(
           fmt::format("asking {} (attempt {} of {})", model.model(), number, options_.attempts)));
-      TRY_ASSIGN(const llm::Answer answer, model.Ask("translator", request));
+      const std::string about = fmt::format("attempt {} of {}", number, options_.attempts);
+      llm::Call call;
+      call.about = about;
+      TRY_ASSIGN(const llm::Answer answer, model.Ask("translator", request, call));
       Attempt attempt;
       attempt.number = number;
       attempt.model = model.model();
@@ -71,11 +75,19 @@ class Translator {
     return {};
   }
 
-  PromptContext Context() const {
+  /// The failed attempts, and the source of the last one.
+  Result<PromptContext> Context() const {
     PromptContext context;
+    context.form = evaluator_.form();
     context.operation = options_.operation;
+    std::optional<int64_t> last;
     for (const Attempt& attempt : translation_.attempts) {
-      if (attempt.candidate) context.failures.push_back({attempt.name, attempt.problem});
+      if (!attempt.candidate) continue;
+      context.failures.push_back({attempt.name, attempt.problem, ""});
+      last = attempt.candidate;
+    }
+    if (last) {
+      TRY_ASSIGN(context.failures.back().source, archive_.Source(*last));
     }
     if (context.failures.size() > kMostFailures) {
       context.failures.erase(context.failures.begin(), context.failures.end() - kMostFailures);
@@ -118,14 +130,14 @@ class Translator {
   }
 
   /// Error kInvalidArgument: the answer is unusable; the text is for the model.
-  static Result<Reply> Read(const llm::Answer& answer) {
+  Result<Reply> Read(const llm::Answer& answer) const {
     if (answer.stop == llm::Stop::kRefusal) {
       return Fail(ErrorCode::kInvalidArgument, "the model refused to answer");
     }
-    TRY_ASSIGN(Reply reply, ReadReply(answer.text));
+    TRY_ASSIGN(Reply reply, ReadReply(answer.text, evaluator_.form()));
     if (!reply.code) {
       return Fail(ErrorCode::kInvalidArgument, "the answer contains no whole kernel",
-                  std::string(RewriteFormat()));
+                  std::string(RewriteFormat(evaluator_.form())));
     }
     if (reply.code->size() > kMaxSource) {
       return Fail(ErrorCode::kInvalidArgument, "the kernel is larger than 1 MiB");

@@ -13,8 +13,6 @@
 namespace cupel::evolve {
 namespace {
 
-constexpr int64_t kLargest = 4096;  // larger constants are rarely block sizes or tiles
-
 /// The value of a decimal literal (suffixes u and l allowed); floats and hex are not tunables.
 std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
   digits = 0;
@@ -32,14 +30,6 @@ bool IsIntegerType(std::string_view word) {
          word == "int64_t" || word == "size_t" || word == "long" || word == "short";
 }
 
-bool LooksLikeLaunchSize(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower.find("thread") != std::string::npos || lower.find("block") != std::string::npos ||
-         lower.find("tile") != std::string::npos || lower.find("warp") != std::string::npos;
-}
-
 class TunableFinder {
  public:
   explicit TunableFinder(std::string_view source) : source_(source), all_(Tokenize(source)) {
@@ -54,7 +44,6 @@ class TunableFinder {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       FindDefine(i);
       FindConstant(i);
-      FindCall(i);
     }
     TRY(ApplyComments());
     return std::move(found_);
@@ -93,58 +82,29 @@ class TunableFinder {
     }
   }
 
-  /// [constexpr|const] int NAME = 128;   without const, only if the name looks like a launch size
+  /// [constexpr|const] int NAME = 128;
   void FindConstant(size_t i) {
     if (!Is(i + 1, "=") || i == 0 || !Is(i + 3, ";")) return;
     const Token& name = tokens_[i];
     if (name.kind != Token::Kind::kWord || tokens_[i + 2].kind != Token::Kind::kNumber) return;
     bool typed = false;
-    bool constant = false;
     for (size_t back = 1; back <= 4 && back <= i; ++back) {
       const std::string_view word = tokens_[i - back].text;
-      if (IsIntegerType(word)) typed = true;
-      if (word == "const" || word == "constexpr") constant = true;
-      if (word == "auto") typed = true;
+      if (IsIntegerType(word) || word == "auto") typed = true;
       if (word == ";" || word == "{" || word == "}" || word == "(" || word == ",") break;
     }
-    if (typed && (constant || LooksLikeLaunchSize(name.text))) {
-      Add(std::string(name.text), tokens_[i + 2]);
-    }
+    if (typed) Add(std::string(name.text), tokens_[i + 2]);
   }
 
-  /// __launch_bounds__(256), dim3 block(16, 16)
-  void FindCall(size_t i) {
-    const bool bounds = Is(i, "__launch_bounds__") && Is(i + 1, "(");
-    const bool dim = Is(i, "dim3") && Is(i + 2, "(") && LooksLikeLaunchSize(tokens_[i + 1].text);
-    if (!bounds && !dim) return;
-    const std::string name = bounds ? "__launch_bounds__" : std::string(tokens_[i + 1].text);
-    int place = 0;
-    for (size_t at = i + (bounds ? 2 : 3); at < tokens_.size() && !Is(at, ")"); ++at) {
-      const bool whole =
-          (Is(at - 1, "(") || Is(at - 1, ",")) && (Is(at + 1, ")") || Is(at + 1, ","));
-      if (tokens_[at].kind == Token::Kind::kNumber && whole) {
-        Add(fmt::format("{}#{}.{}", name, tokens_[i].line, place), tokens_[at]);
-      }
-      if (Is(at, ",")) ++place;
-    }
-  }
-
-  /// Reads "tune: NAME in a, b, c" comments; without any, gives every tunable implicit choices.
+  /// Reads the comments "tune: NAME in a, b, c". Constants without one are no tunables.
   Status ApplyComments() {
-    bool any = false;
     for (const Token& token : all_) {
       if (token.kind != Token::Kind::kLineComment) continue;
       const size_t mark = token.text.find("tune:");
       if (mark == std::string_view::npos) continue;
       TRY(ApplyComment(token.text.substr(mark + 5), token.line));
-      any = true;
     }
-    if (any) {
-      std::erase_if(found_, [](const Tunable& t) { return !t.explicit_choices; });
-    } else {
-      for (Tunable& tunable : found_) GiveImplicitChoices(tunable);
-      std::erase_if(found_, [](const Tunable& t) { return t.choices.size() < 2; });
-    }
+    std::erase_if(found_, [](const Tunable& t) { return t.choices.empty(); });
     return {};
   }
 
@@ -184,18 +144,7 @@ class TunableFinder {
               words[0].text));
     }
     tunable->choices = std::move(choices);
-    tunable->explicit_choices = true;
     return {};
-  }
-
-  /// Powers of two from a quarter to four times the value. Other constants get no choices.
-  static void GiveImplicitChoices(Tunable& tunable) {
-    const int64_t v = tunable.value;
-    if (v < 2 || v > kLargest || (v & (v - 1)) != 0) return;
-    for (int64_t choice = std::max<int64_t>(1, v / 4); choice <= std::min<int64_t>(kLargest, v * 4);
-         choice *= 2) {
-      tunable.choices.push_back(choice);
-    }
   }
 
   std::string_view source_;

@@ -1,8 +1,8 @@
 // Finds the constants that a tuner may change in a kernel's source, and writes variants. A tunable
-// is an integer constant of the source:
-//   constexpr int kTile = 16;            // tune: kTile in 8, 16, 32     (explicit choices)
-//   #define BLOCK 256                    (implicit: the power of two and its neighbours)
-//   __launch_bounds__(256), dim3 block(16, 16), const int threads = 128;  (also implicit)
+// is an integer constant that its author marked:
+//   constexpr int kTile = 16;  // tune: kTile in 8, 16, 32
+//   #define BLOCK 256          // tune: BLOCK in 128, 256, 512
+// Other constants may be part of what the kernel computes (strides, sizes, padding), so they stay.
 // Only the digits of the constant are rewritten, so a variant differs from its parent nowhere else.
 // The judge decides whether a variant is correct.
 // SPDX-License-Identifier: Apache-2.0
@@ -19,19 +19,18 @@
 namespace cupel::evolve {
 
 struct Tunable {
-  std::string name;              // "kTile"; "__launch_bounds__#1" for unnamed places
+  std::string name;              // "kTile"
   int64_t value = 0;             // in the source
   std::vector<int64_t> choices;  // ascending, includes `value`
   size_t begin = 0, end = 0;     // bytes of the literal
   int line = 0;
-  bool explicit_choices = false;  // from a "// tune:" comment
 };
 
 /// name -> value; only those that differ from the source need be present.
 using Assignment = std::map<std::string, int64_t>;
 
-/// Tunables in the order of the source. If the source has "// tune:" comments, only the constants
-/// they name are tunables. Error: a tune comment names no constant of the file, or has no choices.
+/// The constants that "// tune:" comments name, in the order of the source. Error: such a comment
+/// names no constant of the file, or has no choices.
 Result<std::vector<Tunable>> FindTunables(std::string_view source);
 
 /// The source with the values of `assignment`. Error: a name is not a tunable.

@@ -16,32 +16,35 @@ std::vector<std::string> Names(std::string_view source) {
   return names;
 }
 
-TEST(FindTunables, FindsConstantsThatLookLikeSizes) {
-  EXPECT_THAT(Names("#define BLOCK 256\n"
-                    "constexpr int kTile = 16;\n"
-                    "static const unsigned kWide = 4u;\n"
-                    "void f() { int threads = 128; int other = 128; dim3 block(16, n); }\n"
+TEST(FindTunables, FindsConstantsThatTheAuthorMarked) {
+  EXPECT_THAT(Names("#define BLOCK 256  // tune: BLOCK in 128, 512\n"
+                    "constexpr int kTile = 16;  // tune: kTile in 8, 32\n"
+                    "static const unsigned kWide = 4u;  // tune: kWide in 2, 8\n"
+                    "void f() { int threads = 128; }  // tune: threads in 64, 256\n"),
+              ElementsAre("BLOCK", "kTile", "kWide", "threads"));
+}
+
+// They may be part of what the kernel computes: a stride, a size, a padding.
+TEST(FindTunables, LeavesOtherConstantsAlone) {
+  EXPECT_THAT(Names("#define BLOCK 256\nconstexpr int kTile = 16;\nconstexpr int kStride = 2;\n"
+                    "void f() { int threads = 128; dim3 block(16, n); }\n"
                     "__global__ void __launch_bounds__(512, 2) k();\n"),
-              ElementsAre("BLOCK", "kTile", "kWide", "threads", "block#4.0",
-                          "__launch_bounds__#5.0", "__launch_bounds__#5.1"));
-}
-
-TEST(FindTunables, IgnoresOtherNumbers) {
-  EXPECT_THAT(Names("// constexpr int kOld = 16;\n"
-                    "/* #define OLD 32 */ const char* s = \"constexpr int kText = 8;\";\n"
-                    "constexpr float kScale = 16;\nconstexpr int kOdd = 10;\n"
-                    "constexpr int kHex = 0x10;\nconstexpr int kSum = 16 + 1;\n"
-                    "#define MACRO 16 * 2\n"),
               ElementsAre());
-}
-
-TEST(FindTunables, ExplicitChoicesDisableImplicitOnes) {
   const auto tunables = *FindTunables(
       "constexpr int kRows = 3;  // tune: kRows in 1, 2, 6 (rows per block)\n"
       "constexpr int kOther = 16;\n");
   ASSERT_EQ(tunables.size(), 1u);
   EXPECT_EQ(tunables[0].name, "kRows");
   EXPECT_THAT(tunables[0].choices, ElementsAre(1, 2, 3, 6));
+}
+
+TEST(FindTunables, NeedsAnIntegerConstant) {
+  for (const char* definition :
+       {"// constexpr int k = 16;", "const char* s = \"constexpr int k = 8;\";",
+        "constexpr float k = 16;", "constexpr int k = 0x10;", "constexpr int k = 16 + 1;",
+        "#define k 16 * 2"}) {
+    EXPECT_FALSE(FindTunables(std::string(definition) + "\n// tune: k in 1, 2\n")) << definition;
+  }
 }
 
 TEST(FindTunables, ReportsTheInvalidTuneComment) {

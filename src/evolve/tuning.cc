@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/json.h"
@@ -14,6 +16,7 @@ namespace cupel::evolve {
 namespace {
 
 constexpr const char* kWhat = "the archive's candidates";
+constexpr const char* kTuner = "tuner";  // NewCandidate::proposer
 
 Json ToJson(const Assignment& assignment) {
   Json json = Json::object();
@@ -59,6 +62,52 @@ std::string Difference(const std::vector<Tunable>& tunables, const Assignment& p
   return text;
 }
 
+/// Values of constants, by name, that variants of this run were refused for and that no accepted
+/// candidate has. A constant keeps its name when a model rewrites the kernel, so they also count
+/// for other kernels of the run.
+class Refusals {
+ public:
+  /// From the candidates of generations before `generation`.
+  static Result<Refusals> Of(const archive::Archive& archive, int generation) {
+    Refusals refusals;
+    TRY_ASSIGN(const auto candidates, CandidatesBefore(archive, generation));
+    std::map<int64_t, Assignment> known;
+    std::set<Value> accepted;
+    for (const archive::Candidate& one : candidates) {
+      TRY_ASSIGN(Assignment assignment, AssignmentOf(one));
+      if (one.decision == "accepted") accepted.insert(assignment.begin(), assignment.end());
+      const bool refused = one.decision == "rejected" || one.decision == "unsupported";
+      if (one.proposer == kTuner && refused && !one.parents.empty()) {
+        // Only one changed constant can be blamed.
+        const std::vector<Value> changed = Changed(known[one.parents.front()], assignment);
+        if (changed.size() == 1) refusals.values_.insert(changed.front());
+      }
+      known[one.id] = std::move(assignment);
+    }
+    for (const Value& value : accepted) refusals.values_.erase(value);
+    return refusals;
+  }
+
+  bool Concern(const Assignment& assignment) const {
+    return std::ranges::any_of(assignment,
+                               [this](const Value& value) { return values_.contains(value); });
+  }
+
+ private:
+  using Value = std::pair<const std::string, int64_t>;
+
+  static std::vector<Value> Changed(const Assignment& from, const Assignment& to) {
+    std::vector<Value> changed;
+    for (const auto& [name, value] : to) {
+      const auto before = from.find(name);
+      if (before == from.end() || before->second != value) changed.emplace_back(name, value);
+    }
+    return changed;
+  }
+
+  std::set<Value> values_;
+};
+
 /// The number of complete generations.
 Result<int> GenerationsDone(const archive::Archive& archive) {
   TRY_ASSIGN(const std::string text, archive.State());
@@ -85,9 +134,11 @@ Result<std::vector<int64_t>> AddVariants(archive::Archive& archive, int64_t base
   const auto found = FindTunables(source);
   if (!found) return std::vector<int64_t>();  // a model may write an invalid tune comment
   TRY_ASSIGN(const Assignment from, AssignmentOf(parent));
+  TRY_ASSIGN(const Refusals refusals, Refusals::Of(archive, generation));
   Status status;
   // Variants that this generation already added count as new: after a kill they are proposed again.
   const auto is_new = [&](const Assignment& assignment) {
+    if (refusals.Concern(assignment)) return false;
     const auto variant = Rewrite(source, *found, assignment);
     if (!variant) return false;
     const auto known = archive.FindBySource(*variant);
@@ -100,7 +151,7 @@ Result<std::vector<int64_t>> AddVariants(archive::Archive& archive, int64_t base
   for (const Assignment& proposal : proposals) {
     archive::NewCandidate candidate;
     TRY_ASSIGN(candidate.source, Rewrite(source, *found, proposal));
-    candidate.proposer = "tuner";
+    candidate.proposer = kTuner;
     candidate.description = Difference(*found, from, proposal);
     candidate.tunables = DumpJson(ToJson(proposal));
     candidate.meta = DumpJson(Json{{"operator", "tune"}, {"tuned_from", root}});
@@ -130,6 +181,10 @@ Result<RunResult> Tune(archive::Archive& archive, Evaluator& evaluator, const st
   for (;;) {
     ++generation;
     TRY_ASSIGN(const auto before, CandidatesBefore(archive, generation));
+    if (*BestOf(before)->objective <= options.stop_below) {
+      result.end = kGoodEnough;
+      return result;
+    }
     const int left = options.candidates + 1 - static_cast<int>(before.size());
     if (left <= 0) {
       result.end = "all candidates tried";
@@ -139,11 +194,13 @@ Result<RunResult> Tune(archive::Archive& archive, Evaluator& evaluator, const st
     TRY_ASSIGN(const auto ids, AddVariants(archive, BestOf(before)->id,
                                            std::min(options.batch, left), generation, random));
     if (ids.empty()) {
-      result.end =
-          tunables.empty() ? "the kernel has no tunable constants" : "no variants left to try";
+      result.end = tunables.empty()
+                       ? "the kernel marks no constants for the tuner; mark them like this: "
+                         "constexpr int kTile = 16;  // tune: kTile in 8, 16, 32"
+                       : "no variants left to try";
       return result;
     }
-    TRY(evaluator.Evaluate(ids));
+    TRY(evaluator.EvaluateVariants(BestOf(before)->id, ids));
     TRY(archive.PutState(DumpJson(Json{{"generation", generation}})));
   }
 }

@@ -16,7 +16,11 @@ struct TuningOptions {
   int candidates = 32;  // to try, without the starting kernel
   int batch = 8;        // proposals per generation
   uint64_t seed = 0;
+  double stop_below = 0;  // an objective that is good enough; 0: none is
 };
+
+/// RunResult::end if the best is good enough.
+inline constexpr const char* kGoodEnough = "the best kernel is as near to the floor as requested";
 
 struct RunResult {
   bool start_accepted = false;
