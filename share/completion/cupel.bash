@@ -15,8 +15,8 @@ _cupel_command() {
     'stream') subcommands='' options='-h --help --settings --trials --timed --distributions --shadow --no-shadow --no-explore --no-exact -o --output --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --keep' ;;
     'prove') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
-    'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --kernel --translate --objective --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lint --without -o --run --resume --replay' ;;
-    'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --attempts --run --resume --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
+    'optimize') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --kernel --translate --objective --form --stop-at --candidates --batch --model --budget --budget-tokens --reviewer --generations --proposals --evaluations --examples --islands --sampling --review --calibration --lessons --lint --without -o --run --resume --replay' ;;
+    'translate') subcommands='' options='-h --help --backward --settings --operators --full-size --trials --model --budget --budget-tokens -o --output --form --attempts --run --resume --device --engines --gpu-model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'export') subcommands='' options='-h --help --task -o --output --backward-kernel --name --record --force --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'confirm') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --repeats --no-references --unsandboxed' ;;
     'task') subcommands='list show controls filter import' options='-h --help' ;;
@@ -64,8 +64,8 @@ _cupel_value() {
     *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
     *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
-    *' --flag' | *' --compile-limit' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
-    *' --include' | *' -o' | *' --output' | *' --keep' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
+    *' --flag' | *' --compile-limit' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --stop-at' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
+    *' --include' | *' -o' | *' --output' | *' --keep' | *' --lessons' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
     *' --settings') kind='words' choices='single multi heldout all' ;;
     *' --operators') kind='words' choices='allowed none auto' ;;
     *' --device') kind='words' choices='emu gpu gpu:all' ;;
@@ -75,9 +75,10 @@ _cupel_value() {
     *' --baselines') kind='words' choices='eager compile max-autotune none probe' ;;
     *' --timed') kind='words' choices='single all' ;;
     *' --objective') kind='words' choices='time energy mix' ;;
+    *' --form') kind='words' choices='cuda python' ;;
     *' --sampling') kind='words' choices='parallel sequential' ;;
     *' --review') kind='words' choices='auto on off' ;;
-    *' --without') kind='words' choices='bandit crossover edits examples failures feedback hints migration new-hints novelty polish reflection review summary' ;;
+    *' --without') kind='words' choices='bandit crossover edits examples failures feedback hints migration new-hints novelty polish repair review summary' ;;
     *' --cases') kind='words' choices='auto worker coordinator' ;;
     *' --direction') kind='words' choices='forward backward both' ;;
   esac

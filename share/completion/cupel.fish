@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'prove' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
-set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --task --timed --timeout --transcript --trials --without --workers -o
+set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --form --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --lessons --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --stop-at --task --timed --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
 function __cupel_command
@@ -256,6 +256,8 @@ complete -c cupel -n '__cupel_at \'optimize\'' -l allow-weak-sandbox -d 'Compile
 complete -c cupel -n '__cupel_at \'optimize\'' -l kernel -x -a '(__cupel_files .cu .py)' -d 'Start from this .cu file or Python program (default: the task\'s baseline kernel)'
 complete -c cupel -n '__cupel_at \'optimize\'' -l translate -d 'With models: start from a kernel that they write, not from the task\'s'
 complete -c cupel -n '__cupel_at \'optimize\'' -l objective -x -a 'time energy mix' -d 'What to minimise: time, energy (of a call, on a GPU), or mix (their product)'
+complete -c cupel -n '__cupel_at \'optimize\'' -l form -x -a 'cuda python' -d 'With --translate: what models write: a .cu file (cuda, the default) or a Python program…'
+complete -c cupel -n '__cupel_at \'optimize\'' -l stop-at -x -d 'Stop when the best kernel reaches this share of the speed at which the GPU could move the…'
 complete -c cupel -n '__cupel_at \'optimize\'' -l candidates -x -d 'Without models: number of variants that the tuner tries'
 complete -c cupel -n '__cupel_at \'optimize\'' -l batch -x -d 'Without models: number of variants proposed at a time'
 complete -c cupel -n '__cupel_at \'optimize\'' -l model -x -d 'Language model, PROVIDER:NAME@OPTION=VALUE,… (repeatable; docs/models.md)'
@@ -264,14 +266,15 @@ complete -c cupel -n '__cupel_at \'optimize\'' -l budget-tokens -x -d 'Most toke
 complete -c cupel -n '__cupel_at \'optimize\'' -l reviewer -x -d 'Language model that reviews proposals before they are judged (repeatable; default: the…'
 complete -c cupel -n '__cupel_at \'optimize\'' -l generations -x -d 'With models: number of rounds of proposals'
 complete -c cupel -n '__cupel_at \'optimize\'' -l proposals -x -d 'With models: kernels that are proposed in a generation'
-complete -c cupel -n '__cupel_at \'optimize\'' -l evaluations -x -d 'With models: proposed kernels of a generation that are judged'
+complete -c cupel -n '__cupel_at \'optimize\'' -l evaluations -x -d 'With models: proposed kernels of a generation that are measured, the fastest first'
 complete -c cupel -n '__cupel_at \'optimize\'' -l examples -x -d 'With models: accepted kernels that a prompt shows'
 complete -c cupel -n '__cupel_at \'optimize\'' -l islands -x -d 'With models: populations that evolve separately'
 complete -c cupel -n '__cupel_at \'optimize\'' -l sampling -x -a 'parallel sequential' -d 'With models: ask for proposals in parallel, or sequentially in one conversation'
-complete -c cupel -n '__cupel_at \'optimize\'' -l review -x -a 'auto on off' -d 'With models: review proposals before judging them: on, off, or auto (while it pays off)'
+complete -c cupel -n '__cupel_at \'optimize\'' -l review -x -a 'auto on off' -d 'With models: review proposals before judging them: on, off, or auto (while that saves…'
 complete -c cupel -n '__cupel_at \'optimize\'' -l calibration -r -F -d 'With models: calibration of the reviewers, from cupel review calibrate'
+complete -c cupel -n '__cupel_at \'optimize\'' -l lessons -x -a '(__fish_complete_directories)' -d 'With models: show them what made kernels faster in the run in this folder (repeatable…'
 complete -c cupel -n '__cupel_at \'optimize\'' -l lint -d 'With models: show them clang-tidy\'s remarks on accepted kernels (takes seconds for each)'
-complete -c cupel -n '__cupel_at \'optimize\'' -l without -x -a 'bandit crossover edits examples failures feedback hints migration new-hints novelty polish reflection review summary' -d 'With models: turn off a part of the search, for ablations: bandit, crossover, edits…'
+complete -c cupel -n '__cupel_at \'optimize\'' -l without -x -a 'bandit crossover edits examples failures feedback hints migration new-hints novelty polish repair review summary' -d 'With models: turn off a part of the search, for ablations: bandit, crossover, edits…'
 complete -c cupel -n '__cupel_at \'optimize\'' -s o -l run -x -a '(__fish_complete_directories)' -d 'Folder of the run (default: cupel-runs/…)'
 complete -c cupel -n '__cupel_at \'optimize\'' -l resume -x -a '(__fish_complete_directories)' -d 'Continue the run in this folder'
 complete -c cupel -n '__cupel_at \'optimize\'' -l replay -x -a '(__fish_complete_directories)' -d 'Repeat the run in this folder with its recorded answers, in a new run folder'
@@ -285,7 +288,8 @@ complete -c cupel -n '__cupel_at \'translate\'' -l trials -x -d 'Number of trial
 complete -c cupel -n '__cupel_at \'translate\'' -l model -x -d 'Language model, PROVIDER:NAME@OPTION=VALUE,… (repeatable; docs/models.md)'
 complete -c cupel -n '__cupel_at \'translate\'' -l budget -x -d 'Most that the models may cost, in US dollars; never exceeded'
 complete -c cupel -n '__cupel_at \'translate\'' -l budget-tokens -x -d 'Most tokens that the models may use; never exceeded'
-complete -c cupel -n '__cupel_at \'translate\'' -s o -l output -r -F -d 'File for the kernel (default: RUN/best.cu)'
+complete -c cupel -n '__cupel_at \'translate\'' -s o -l output -r -F -d 'File for the kernel (default: RUN/best.cu or RUN/best.py)'
+complete -c cupel -n '__cupel_at \'translate\'' -l form -x -a 'cuda python' -d 'What models write: a .cu file (cuda) or a Python program that brings its kernels (python)'
 complete -c cupel -n '__cupel_at \'translate\'' -l attempts -x -d 'Most answers, of all models together (default: 10)'
 complete -c cupel -n '__cupel_at \'translate\'' -l run -x -a '(__fish_complete_directories)' -d 'Folder of the run (default: cupel-runs/…)'
 complete -c cupel -n '__cupel_at \'translate\'' -l resume -x -a '(__fish_complete_directories)' -d 'Continue the run in this folder'

@@ -161,12 +161,13 @@ struct ConfirmOptions {
 struct SearchOptions {
   ModelOptions models;                 // propose kernels
   std::vector<std::string> reviewers;  // specs; none: the first model reviews
-  int generations = 10, proposals = 8, evaluations = 4, examples = 5, islands = 1;
+  int generations = 10, proposals = 8, evaluations = 4, examples = 3, islands = 1;
   std::string sampling = "parallel";  // or "sequential"
   std::string review = "auto";        // "on", "off"
   std::vector<std::string> without;   // parts of the search that are left out
   bool lint = false;                  // clang-tidy's remarks on accepted kernels
   std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
+  std::vector<std::string> lessons;   // folders of other runs whose proven ideas prompts show
 };
 
 struct OptimizeOptions {
@@ -179,6 +180,8 @@ struct OptimizeOptions {
   std::string resume;              // run folder to continue
   std::string replay;              // run folder whose recorded answers are used again
   std::string objective = "time";  // energy, mix: on a GPU
+  std::string form;                // "cuda", "python"; empty: that of the start, or cuda
+  double stop_at = 0;              // share of the floor's speed that is enough; 0: go on
   int candidates = 32;             // of the tuner
   int batch = 8;
   SearchOptions search;
@@ -189,8 +192,9 @@ struct TranslateOptions {
   Compile compile;
   Target target;
   ModelOptions models;
+  std::string form = "cuda";     // of the answer: "cuda", "python"
   std::optional<int> attempts;   // most answers; not set: 10
-  std::filesystem::path output;  // empty: best.cu in the run's folder
+  std::filesystem::path output;  // empty: best.cu or best.py in the run's folder
   std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
   std::string resume;            // run folder to continue
 };

@@ -215,6 +215,12 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   parts.events = &events;
   if (EmulatesBesideGpu(common)) TRY(session->AddEmulator(compile, !has_oracle));
   session->assay_ = std::make_unique<assay::Assay>(parts);
+  if (parts.emulator != nullptr) {
+    session->beside_gpu_ = std::make_unique<assay::Assay>(*parts.emulator);
+    session->emulator_assay_ = session->beside_gpu_.get();
+  } else if (OnEmulator(common)) {
+    session->emulator_assay_ = session->assay_.get();
+  }
   return session;
 }
 

@@ -29,6 +29,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   assay::Assay& assay() { return *assay_; }
+  /// The emulator alone; null if a GPU judges alone.
+  assay::Assay* emulator() { return emulator_assay_; }
   oracle::Oracle& oracle() { return *oracle_; }
   engine::Engine& engine() { return *engine_; }
   const assay::Parts& parts() const { return parts_; }
@@ -47,7 +49,8 @@ class Session {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;
-  std::unique_ptr<assay::Assay> assay_;
+  std::unique_ptr<assay::Assay> assay_, beside_gpu_;
+  assay::Assay* emulator_assay_ = nullptr;
 };
 
 /// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.

@@ -1,7 +1,9 @@
-// Shows what a use case reports: its progress on one progress line, its remarks above it.
+// Shows what a use case reports: its progress on one progress line, its remarks above it. What was
+// printed before then appears, too, if the output goes into a file or a pipe.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdio>
 #include <mutex>
 #include <string_view>
 
@@ -16,11 +18,13 @@ class ProgressView final : public Events {
 
   void Show(const Progress& progress) override {
     const std::lock_guard lock(mutex_);
+    ShowPrinted();
     line_.Update(progress);
   }
 
   void Note(std::string_view line) override {
     const std::lock_guard lock(mutex_);
+    ShowPrinted();
     line_.Note(line);
   }
 
@@ -31,6 +35,9 @@ class ProgressView final : public Events {
   }
 
  private:
+  /// A failure is reported at the end of the command.
+  static void ShowPrinted() { (void)std::fflush(stdout); }
+
   std::mutex mutex_;
   term::ProgressLine line_;
 };

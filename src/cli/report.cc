@@ -61,6 +61,9 @@ Result<int> Run(const ReportCommand& command) {
   const fs::path& folder = command.runs.front();
   TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
   TRY_ASSIGN(const app::RunSummary summary, app::Summarise(archive));
+  if (const Status written = app::WriteBest(summary, folder); !written) {
+    fmt::print(stderr, "cannot write the best kernel: {}\n", written.error().message);
+  }
   fmt::print("{}", report::RunText(summary.run, folder.string(), summary.best_file));
   TRY(WriteHtml(command.html, folder, summary.html));
   TRY(WriteJson(command.show.json, summary.json));

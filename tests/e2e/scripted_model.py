@@ -11,10 +11,14 @@ import kernels
 
 # The answer depends on every word of the prompt. If prompts have changed and one of the kinds below no longer
 # occurs in a test, choose another salt.
-SALT = 1
-START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
+SALT = 4
+def tiled(size):
+    return kernels.LINEAR.replace("kTile = 16;", f"kTile = {size};  // tune: kTile in 4, 8, 16")
+
+
+START = tiled(4)
 # The same kernel with larger tiles: correct, with other estimates.
-RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
+RIGHT = [tiled(size) for size in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
 COPY = START.replace("sum", "total")
@@ -70,15 +74,15 @@ def proposal(prompt):
 
 def answer(prompt):
     if "VERDICT: fine" in prompt:
+        opinion = "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: it was read\n"
         if "class ModelNew" in prompt and "The file is a Python program" not in prompt:
-            return "VERDICT: wrong\nCONFIDENCE: 1\nLINE: 1: import torch\nREASON: this is no CUDA file\n"
-        return "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: it was read\n"
+            opinion = "VERDICT: wrong\nCONFIDENCE: 1\nLINE: 1: import torch\nREASON: this is no CUDA file\n"
+        checks = [check for check in ("compile", "memory", "numerics") if f"CHECK: {check}" in prompt]
+        return "".join(f"CHECK: {check}\n{opinion}" for check in checks)
     if "RECOMMENDATIONS:" in prompt:
         return "RECOMMENDATIONS:\n1. Larger tiles.\n2. Fewer barriers.\n3. Vector loads.\n"
     if "HINT:" in prompt:
         return "HINT: Let every thread compute several outputs of one row.\n"
-    if "I am done" in prompt.rsplit("#", 1)[-1]:
-        return "I am done"
     return proposal(prompt)
 
 

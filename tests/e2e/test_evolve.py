@@ -1,6 +1,9 @@
 """`cupel optimize --model`: evolves with a language model, survives being killed, and can be replayed."""
+import json
 import pathlib
 import random
+import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -8,8 +11,9 @@ import sys
 import time
 import unittest
 
+import kernels
 import scripted_model
-from support import CUPEL, CupelTest, ci_share
+from support import CUPEL, SOURCE, CupelTest, ci_share
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -59,7 +63,7 @@ class Evolve(CupelTest):
         self.assertIn("novelty1,build0,judge0", fates, rows)
         self.assertTrue(any(row[3] == "tuner" for row in rows), "the new best was not tuned")
         roles = {role for role, in self.query(run, "SELECT DISTINCT role FROM exchanges")}
-        self.assertEqual(roles, {"proposer", "summariser", "reviewer:compile", "reviewer:memory", "reviewer:numerics"})
+        self.assertEqual(roles, {"proposer", "summariser", "reviewer"})
         self.assertEqual(self.query(run, "SELECT count(*) FROM events WHERE kind = 'generation'"), [(2,)])
         hashes = [asked for asked, in self.query(run, "SELECT hash FROM exchanges")]
         self.assertEqual(len(hashes), len(set(hashes)))
@@ -133,14 +137,14 @@ class Evolve(CupelTest):
         self.assertIn(f"Best kernel: {run}/best.py", done.out)
         self.assertLess(done.json["best"]["estimated_us"], done.json["start"]["estimated_us"], done)
         rows = self.candidates(run)
-        files = list((run / "candidates").iterdir())
+        files = list((run / "candidates").glob("*/kernel.*"))
         self.assertEqual({file.suffix for file in files}, {".py"})
         self.assertTrue(all("class ModelNew" in file.read_text() for file in files))
         self.assertFalse(any(row[3] == "tuner" for row in rows), "there are no constants to tune")
         fates = {row[9] for row in rows}
         self.assertIn("novelty0", fates, rows)  # a copy with another comment
         self.assertIn("novelty1,build1,review1,judge0", fates, rows)  # one that is wrong or does not compile
-        self.assertIn("novelty1,build1,review1,judge1", fates, rows)
+        self.assertIn("novelty1,build1,review1,screen1,judge1", fates, rows)
         best = (run / "best.py").read_text()
         check = self.cupel("check", run / "best.py", "--task", "mnist_linear", "--settings", "single", "--device", "emu")
         self.assertEqual(check.status, 0, check)
@@ -164,15 +168,81 @@ class Evolve(CupelTest):
         backward = self.cupel("optimize", "mnist_linear", "--backward", "--kernel", start)
         self.assertEqual(backward.status, 3, backward)
 
+    def test_a_run_learns_from_another_and_stops_near_the_floor(self):
+        first, second = self.folder / "first", self.folder / "second"
+        done = self.cupel(*self.command(first, proposals=8), timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertGreater(done.json["references"]["floor_us"], 0)
+        self.assertIn("Moving the data once takes", done.out)
+        done = self.cupel(*self.command(second, "--lessons", first), timeout=600)
+        self.assertEqual(done.status, 0, done)
+        config = json.loads(self.query(second, "SELECT config FROM runs")[0][0])
+        ideas = config["proven"]
+        self.assertTrue(ideas, "the first run has no proven idea")
+        self.assertGreaterEqual(ideas[0]["before"], 1.05 * ideas[0]["after"])
+        prompts = self.query(second, "SELECT b.bytes FROM exchanges e JOIN blobs b ON b.sha256 = e.request "
+                                     "WHERE e.role = 'proposer'")
+        self.assertTrue(all(f"candidate {ideas[0]['candidate']} of {first}" in text.decode() for text, in prompts))
+
+        stopped = self.cupel(*self.command(self.folder / "third", "--stop-at", "0.001"), timeout=600)
+        self.assertEqual(stopped.status, 0, stopped)
+        self.assertIn("as near to the floor as requested", stopped.out)
+        self.assertEqual(self.query(self.folder / "third", "SELECT count(*) FROM exchanges"), [(0,)])
+
     def test_ingredients_can_be_left_out(self):
         run = self.folder / "run"
-        done = self.cupel(*self.command(run, "--without", "review,summary,reflection,polish,novelty"), timeout=600)
+        done = self.cupel(*self.command(run, "--without", "review,summary,repair,polish,novelty"), timeout=600)
         self.assertEqual(done.status, 0, done)
         self.assertEqual(self.query(run, "SELECT DISTINCT role FROM exchanges"), [("proposer",)])
         self.assertFalse(any(row[3] == "tuner" for row in self.candidates(run)))
         refused = self.cupel(*self.command(self.folder / "other", "--without", "gravity"))
         self.assertEqual(refused.status, 2, refused)
         self.assertIn("choose from bandit, crossover", refused.err)
+
+
+# Sizes that no prompt may name: kernels could be written for them.
+SECRET_ROWS, SECRET_FEATURES = 211, 419
+# Wrong at rows that are no multiple of four, so that only other sizes than the listed one show it.
+TAIL = kernels.LINEAR.replace("kTile = 16", "kTile = 8").replace("row < rows && col", "row < rows - rows % 4 && col")
+LEAK_MODEL = '''
+import sys
+prompt = sys.stdin.read()
+if "RECOMMENDATIONS:" in prompt:
+    print("RECOMMENDATIONS:\\n1. Larger tiles.\\n2. Fewer barriers.\\n3. Vector loads.")
+else:
+    failed = "rows - rows % 4" in prompt or "An attempt that failed" in prompt
+    print("NAME: tile\\nTHOUGHT: why not\\n\\n```cuda\\n" + (RIGHT if failed else TAIL) + "\\n```")
+'''
+
+
+class Secrets(CupelTest):
+    def test_no_prompt_names_a_held_out_size(self):
+        task = self.folder / "secret"
+        shutil.copytree(SOURCE / "tasks" / "mnist_linear", task)
+        config = {"input_configs": [{"batch_size": SECRET_ROWS}],
+                  "init_configs": [{"num_output_features": 10, "init_method": "kaiming"}],
+                  "shared_configs": [{"num_input_features": SECRET_FEATURES}]}
+        caps = {"at_most": {"num_input_features": 516, "num_output_features": 260}}
+        (task / "task.json").write_text(
+            json.dumps({"title": "Linear", "heldout_forward": config, "emulator_forward": caps}))
+        texts = f"RIGHT, TAIL = {scripted_model.RIGHT[1]!r}, {TAIL!r}\n"
+        model = self.write("model.py", texts + LEAK_MODEL)
+        start, run = self.write("start.cu", scripted_model.START), self.folder / "run"
+        done = self.cupel("optimize", task, "--kernel", start, "--device", "emu", "--seed", "7", "--run", run,
+                          "--model", f"command:{sys.executable} {model}", "--generations", "3", "--proposals", "2",
+                          timeout=900)
+        self.assertEqual(done.status, 0, done)
+        archive = sqlite3.connect(run / "run.cupel")
+        prompts = [text.decode() for text, in archive.execute(
+            "SELECT b.bytes FROM exchanges e JOIN blobs b ON b.sha256 = e.request")]
+        judged = " ".join(text for text, in archive.execute("SELECT json FROM verdicts"))
+        archive.close()
+        self.assertIn(f"batch_size={SECRET_ROWS}", judged)
+        self.assertTrue(any("at other sizes" in prompt for prompt in prompts), "no prompt has a failure there")
+        self.assertTrue(any("The listed settings" in prompt for prompt in prompts), "no prompt has estimates")
+        for prompt in prompts:
+            found = re.search(rf".*\b({SECRET_ROWS}|{SECRET_FEATURES}|{SECRET_ROWS * 10})\b.*", prompt)
+            self.assertIsNone(found, found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`cupel optimize`: finds better constants, survives being killed, and reports its results."""
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -60,6 +61,29 @@ class Optimize(CupelTest):
         self.assertEqual([step["proposer"] for step in done.json["lineage"]][0], "baseline")
         again = self.cupel("check", run / "best.cu", "--task", "mnist_linear", "--settings", "single")
         self.assertEqual(again.status, 0, again)
+
+    def test_variants_without_effect_are_not_judged(self):
+        marked = SLOW_LINEAR.replace("__global__", "constexpr int kSpare = 1;  // tune: kSpare in 1, 2, 4\n"
+                                                   "constexpr int kStride = 2;\n\n__global__", 1)
+        kernel, run = self.write("marked.cu", marked), self.folder / "run"
+        done = self.cupel("optimize", "mnist_linear", "--kernel", kernel, "--settings", "single", "--device", "emu",
+                          "--seed", "5", "--candidates", "9", "--run", run)
+        self.assertEqual(done.status, 0, done)
+        archive = sqlite3.connect(run / "run.cupel")
+        rows = archive.execute("SELECT c.description, c.tunables, s.name, s.passed FROM candidates c "
+                               "JOIN stages s ON s.candidate = c.id ORDER BY s.id").fetchall()
+        archive.close()
+        self.assertFalse([row for row in rows if "kStride" in row[1]], "a constant without a mark was changed")
+        fates = {row[0]: row[2:] for row in rows}
+        self.assertEqual(fates["kSpare 1 -> 2"], ("effect", 0), rows)
+        self.assertEqual(fates["kLanes 1 -> 8"], ("judge", 1), rows)
+
+    def test_says_how_constants_are_marked(self):
+        kernel = self.write("plain.cu", SLOW_LINEAR.split("  // tune")[0] + SLOW_LINEAR.split("16, 32")[1])
+        done = self.cupel("optimize", "mnist_linear", "--kernel", kernel, "--settings", "single", "--device", "emu",
+                          "--run", self.folder / "run")
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("// tune: kTile in 8, 16, 32", done.out)
 
     def test_a_killed_run_ends_like_an_undisturbed_one(self):
         undisturbed = self.cupel(*self.command(self.folder / "a"))

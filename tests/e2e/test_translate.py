@@ -6,6 +6,7 @@ import time
 import unittest
 
 import kernels
+import scripted_model
 from support import CUPEL, SOURCE, CupelTest, ci_share
 
 # A program as the model. The number of earlier answers in the prompt selects its answer. It stores each
@@ -118,6 +119,16 @@ class Translate(CupelTest):
         done = self.translate("--resume", run, "--attempts", "3", timeout=600)
         self.assertEqual(done.status, 0, done)
         self.assertEqual(self.asked(), ["0", "1", "2"])
+
+    def test_translates_to_a_python_program(self):
+        run = self.folder / "run"
+        model = self.model(f"NAME: wrapped\nTHOUGHT: as it is\n\n```python\n{scripted_model.PROGRAM}```\n")
+        done = self.translate(*self.arguments(model, run), "--form", "python")
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual((run / "best.py").read_text(), scripted_model.PROGRAM)
+        self.assertIn("class ModelNew", self.prompt(0))
+        refused = self.translate(*self.arguments(model, self.folder / "other"), "--form", "python", "--backward")
+        self.assertEqual(refused.status, 3, refused)
 
     def test_translates_backward(self):
         source = (SOURCE / "tasks/mnist_cross_entropy/backward.cu").read_text()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/search/evolve_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -31,11 +33,17 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    const Recording* recording) {
+                                    const Recording* recording, double floor_us) {
   TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
   evolution.seed = run.info.seed;
   evolution.stop = options.common.stop;
   evolution.operation = stored.operation;
+  evolution.fit = stored.fit;
+  evolution.proven = stored.proven;
+  if (options.objective == "time" && floor_us > 0) {
+    if (options.stop_at > 0) evolution.stop_below = floor_us / options.stop_at;
+    evolution.floor = fmt::format("{:.3g} us", floor_us);
+  }
   evolution.review = stored.review;
   TRY_ASSIGN(auto specs, SpecsOf(options.search.models));
   for (const llm::ModelSpec& spec : specs) evolution.weights.push_back(spec.weight);

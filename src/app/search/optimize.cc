@@ -3,13 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "app/candidate.h"
+#include "app/models.h"
 #include "app/profile/profile_call.h"
 #include "app/search/evolve_run.h"
 #include "app/search/optimize_config.h"
+#include "app/search/references.h"
 #include "app/search/run.h"
 #include "app/search/run_summary.h"
 #include "app/session.h"
@@ -34,21 +38,23 @@ Result<StoredRun> StartingKernel(const OptimizeOptions& options, const task::Tas
   if (kernel.empty() && !options.translate) {
     kernel = task.baseline[static_cast<int>(DirectionOf(options.target))];
   }
-  if (kernel.empty() && !options.search.models.specs.empty()) return start;
+  if (!options.form.empty() && !kernel.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "--form is for a start that models write",
+                "give --translate, or leave --form out: candidates have the form of the start");
+  }
+  if (kernel.empty() && !options.search.models.specs.empty()) {
+    start.form = evolve::FormNamed(options.form).value_or(evolve::Form::kCuda);
+    TRY(CheckForm(start.form, options.target));
+    return start;
+  }
   if (kernel.empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
                 "give a kernel to start from with --kernel FILE, or let a model write one with "
                 "--model SPEC");
   }
   TRY(RequireOneFile(kernel));
-  if (kernel.extension() == ".py") {
-    start.form = evolve::Form::kPython;
-    if (options.target.backward) {
-      return Fail(ErrorCode::kUnsupported,
-                  "unsupported: Python programs are recorded for the forward direction only",
-                  "give a .cu file for --backward");
-    }
-  }
+  if (kernel.extension() == ".py") start.form = evolve::Form::kPython;
+  TRY(CheckForm(start.form, options.target));
   TRY_ASSIGN(start.start, os::ReadFile(kernel, build::kMaxSourceBytes));
   return start;
 }
@@ -86,11 +92,8 @@ Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeOptions& options) 
 Status Conclude(const OpenRun& run, OptimizeReport& report) {
   report.folder = run.folder;
   TRY_ASSIGN(report.summary, Summarise(run.archive));
-  const RunSummary& summary = report.summary;
-  if (summary.best) {
-    TRY(os::WriteFileAtomically(run.folder / summary.best_file, summary.best_source));
-  }
-  return os::WriteFileAtomically(run.folder / kReportFile, summary.html);
+  TRY(WriteBest(report.summary, run.folder));
+  return os::WriteFileAtomically(run.folder / kReportFile, report.summary.html);
 }
 
 /// Prepares what a new run stores.
@@ -103,8 +106,21 @@ Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, cons
   operation.form = stored.form;
   operation.operators = OperatorsOf(options.target);
   stored.operation = Text(operation);
+  stored.fit = {DirectionOf(options.target) == task::Direction::kBackward,
+                operation.has_float32,
+                operation.has_16bit,
+                operation.has_products,
+                operation.has_statistics,
+                ""};
   if (!options.search.calibration.empty()) {
     TRY_ASSIGN(stored.review, review::ReadCalibration(options.search.calibration));
+  }
+  for (const std::string& folder : options.search.lessons) {
+    TRY_ASSIGN(const archive::Archive archive,
+               archive::Archive::Open(std::filesystem::path(folder) / kRunFile,
+                                      archive::Access::kReadOnly));
+    TRY_ASSIGN(auto ideas, evolve::ProvenIdeasOf(archive, folder));
+    std::ranges::move(ideas, std::back_inserter(stored.proven));
   }
   return stored;
 }
@@ -114,6 +130,9 @@ Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, cons
 Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
                                 const OnRunStarted& started) {
   OptimizeOptions options = given;
+  // Before a run is made that could not continue.
+  if (!options.search.models.specs.empty()) TRY(SpecsOf(options.search.models));
+  TRY(llm::ParseModelSpecs(options.search.reviewers));
   std::optional<OpenRun> run;
   std::optional<StoredRun> stored;
   std::optional<Recording> recording;
@@ -169,19 +188,34 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
                          *gpu);
     };
   }
-  evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
-                              RunQuestion(task, options.target, options.common), evaluating);
+  evolve::Evaluator evaluator(
+      {run->archive, session->assay(), *objective, parts, session->emulator()},
+      RunQuestion(task, options.target, options.common), evaluating);
   if (!evolves) evaluator.scale().budget = options.candidates + 1;
-  const auto result =
-      evolves ? EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr)
-              : evolve::Tune(run->archive, evaluator, stored->start,
-                             {options.candidates, options.batch, run->info.seed});
+  const auto search = [&]() -> Result<evolve::RunResult> {
+    TRY_ASSIGN(const References references,
+               ReferencesOf(*run, *session, task, DirectionOf(options.target), options.target));
+    if (evolves) {
+      return EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr,
+                       references.floor_us);
+    }
+    const bool stops = options.stop_at > 0 && options.objective == "time";
+    return evolve::Tune(run->archive, evaluator, stored->start,
+                        {options.candidates, options.batch, run->info.seed,
+                         stops ? references.floor_us / options.stop_at : 0});
+  };
+  const auto result = search();
   OptimizeReport report;
   if (!result) {
     TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));
     TRY(Conclude(*run, report));
     report.status = tl::unexpected(std::move(error));
     return report;
+  }
+  TRY_ASSIGN(const auto best, run->archive.Best());
+  if (best && gpu && options.objective == "time") {
+    TRY(TimePyTorch(*run, *session, task, DirectionOf(options.target), options.target,
+                    evaluator.SourcePath(best->id), best->id, parts));
   }
   TRY(run->archive.SetStatus(archive::RunStatus::kFinished));
   TRY(Conclude(*run, report));

@@ -15,9 +15,12 @@ using Options = evolve::EvolutionOptions;
 
 /// A part of the search that --without turns off, for ablations.
 struct Ingredient {
-  const char* name;
+  std::string_view name;
   void (*leave_out)(Options&);
 };
+
+/// Models were asked to check every proposal again, until failures took its place.
+constexpr std::string_view kReflection = "reflection", kRepair = "repair";
 
 constexpr Ingredient kIngredients[] = {
     {"bandit", [](Options& o) { o.bandit = false; }},
@@ -31,7 +34,7 @@ constexpr Ingredient kIngredients[] = {
     {"new-hints", [](Options& o) { o.new_hint_every = 0; }},
     {"novelty", [](Options& o) { o.novelty = false; }},
     {"polish", [](Options& o) { o.polish = 0; }},
-    {"reflection", [](Options& o) { o.reflections = 0; }},
+    {kRepair, [](Options& o) { o.repairs = 0; }},
     {"review", [](Options& o) { o.reading = evolve::Reading::kOff; }},
     {"summary", [](Options& o) { o.summary = false; }},
 };
@@ -47,7 +50,8 @@ Json SearchJson(const SearchOptions& search) {
             {"sampling", search.sampling},
             {"review", search.review},
             {"without", search.without},
-            {"lint", search.lint}};
+            {"lint", search.lint},
+            {"lessons", search.lessons}};
   json.update(BudgetJson(search.models));
   return json;
 }
@@ -92,7 +96,7 @@ Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeOptions& optio
   for (const std::string& name : search.without) {
     const Ingredient* found = nullptr;
     for (const Ingredient& one : kIngredients) {
-      if (one.name == name) found = &one;
+      if (one.name == name || (name == kReflection && one.name == kRepair)) found = &one;
     }
     if (found == nullptr) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -109,12 +113,19 @@ Json ToJson(const OptimizeOptions& options, const StoredRun& stored) {
   json["objective"] = options.objective;
   json["start"] = stored.start;
   json["form"] = Name(stored.form);
+  json["stop_at"] = options.stop_at;
   if (options.search.models.specs.empty()) {
     json["candidates"] = options.candidates;
     json["batch"] = options.batch;
   } else {
     json["search"] = SearchJson(options.search);
     json["operation"] = stored.operation;
+    json["fit"] = {{"backward", stored.fit.backward},
+                   {"float32", stored.fit.has_float32},
+                   {"16-bit", stored.fit.has_16bit},
+                   {"products", stored.fit.has_products},
+                   {"statistics", stored.fit.has_statistics}};
+    json["proven"] = evolve::ToJson(stored.proven);
     json["reviewing"] = review::ToJson(stored.review);
   }
   return json;
@@ -124,6 +135,9 @@ Result<StoredRun> FromJson(const Json& json, OptimizeOptions& options) {
   TRY(ReadRun(json, options.common, options.compile, options.target));
   if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
     TRY_ASSIGN(options.objective, JsonString(json, "objective", kRunConfig));
+  }
+  if (json.contains("stop_at")) {  // runs of cupel 0.1.0 lack it
+    TRY_ASSIGN(options.stop_at, JsonNumber(json, "stop_at", kRunConfig));
   }
   StoredRun stored;
   TRY_ASSIGN(stored.start, JsonString(json, "start", kRunConfig));
@@ -141,6 +155,17 @@ Result<StoredRun> FromJson(const Json& json, OptimizeOptions& options) {
     TRY_ASSIGN(const Json* search, JsonObject(json, "search", kRunConfig));
     TRY(ReadSearch(*search, options.search));
     TRY_ASSIGN(stored.operation, JsonString(json, "operation", kRunConfig));
+    if (json.contains("fit")) {  // runs of cupel 0.1.0 lack it
+      TRY_ASSIGN(const Json* fit, JsonObject(json, "fit", kRunConfig));
+      TRY_ASSIGN(stored.fit.backward, JsonBool(*fit, "backward", kRunConfig));
+      TRY_ASSIGN(stored.fit.has_float32, JsonBool(*fit, "float32", kRunConfig));
+      TRY_ASSIGN(stored.fit.has_16bit, JsonBool(*fit, "16-bit", kRunConfig));
+      TRY_ASSIGN(stored.fit.has_products, JsonBool(*fit, "products", kRunConfig));
+      TRY_ASSIGN(stored.fit.has_statistics, JsonBool(*fit, "statistics", kRunConfig));
+    }
+    if (json.contains("proven")) {
+      TRY_ASSIGN(stored.proven, evolve::ProvenIdeasFromJson(json["proven"]));
+    }
     if (json.contains("reviewing")) {
       TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kRunConfig));
       TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kRunConfig));

@@ -23,6 +23,8 @@ struct StoredRun {
   evolve::Form form = evolve::Form::kCuda;  // of the candidates
   std::string start;                        // source of the starting kernel
   std::string operation;                    // description for the models; empty without models
+  evolve::HintFit fit;                      // of the operation
+  std::vector<evolve::ProvenIdea> proven;   // of other runs
   review::ReviewOptions review;
 };
 

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/version.h"
 #include "build/lint.h"
+#include "os/files.h"
 #include "report/objective_kind.h"
 
 namespace cupel::app {
@@ -27,14 +28,6 @@ std::string NewRunName(const task::Task& task) {
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
   return fmt::format("{}-{}", task.name, stamp);
-}
-
-Status MakeFolder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return {};
-  return Fail(ErrorCode::kIo,
-              fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
 }
 
 }  // namespace
@@ -117,7 +110,7 @@ Status ReadBudget(const Json& json, ModelOptions& models) {
 Result<OpenRun> StartRun(std::filesystem::path folder, const task::Task& task,
                          task::Direction direction, const Common& common, const Json& config) {
   if (folder.empty()) folder = std::filesystem::path("cupel-runs") / NewRunName(task);
-  TRY(MakeFolder(folder));
+  TRY(os::MakeFolders(folder));
   archive::NewRun run;
   run.id = "run";
   run.task = task.name;
@@ -152,8 +145,15 @@ Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction dir
 
 Result<std::filesystem::path> CandidatesFolder(const OpenRun& run) {
   std::filesystem::path folder = run.folder / "candidates";
-  TRY(MakeFolder(folder));
+  TRY(os::MakeFolders(folder));
   return folder;
+}
+
+Status CheckForm(evolve::Form form, const Target& target) {
+  if (form == evolve::Form::kCuda || !target.backward) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "unsupported: Python programs are recorded for the forward direction only",
+              "give a .cu file for --backward");
 }
 
 assay::Question RunQuestion(const task::Task& task, const Target& target, const Common& common) {

@@ -13,6 +13,7 @@
 #include "app/session.h"
 #include "archive/archive.h"
 #include "assay/assay.h"
+#include "evolve/form.h"
 #include "evolve/objective.h"
 #include "task/task.h"
 
@@ -46,6 +47,9 @@ Result<OpenRun> ResumeRun(const std::filesystem::path& folder);
 Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction direction);
 /// Creates the folder for candidates, and returns it.
 Result<std::filesystem::path> CandidatesFolder(const OpenRun& run);
+
+/// Error kUnsupported: candidates of this form are not judged in the target's direction.
+Status CheckForm(evolve::Form form, const Target& target);
 
 /// The full question that every candidate of a run must pass.
 assay::Question RunQuestion(const task::Task& task, const Target& target, const Common& common);

@@ -26,6 +26,7 @@ Json ToJson(const TranslateOptions& options, const std::string& operation) {
            {"attempts", options.attempts.value_or(evolve::TranslateOptions().attempts)}};
   json["translate"].update(BudgetJson(options.models));
   json["operation"] = operation;
+  json["form"] = options.form;
   return json;
 }
 
@@ -46,7 +47,14 @@ Result<std::string> FromJson(const Json& json, TranslateOptions& options) {
     options.attempts = attempts;
   }
   TRY(ReadBudget(*translate, options.models));
+  if (json.contains("form")) {  // runs of cupel 0.1.0 lack it
+    TRY_ASSIGN(options.form, JsonString(json, "form", kRunConfig));
+  }
   return JsonString(json, "operation", kRunConfig);
+}
+
+evolve::Form FormOf(const TranslateOptions& options) {
+  return evolve::FormNamed(options.form).value_or(evolve::Form::kCuda);
 }
 
 Json AttemptJson(const evolve::Attempt& attempt) {
@@ -78,7 +86,7 @@ Result<TranslateReport> Conclude(const TranslateOptions& options, OpenRun& run,
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
   TranslateReport report;
   report.folder = run.folder;
-  report.kernel = options.output.empty() ? run.folder / kBestCudaFile : options.output;
+  report.kernel = options.output.empty() ? run.folder / BestFile(FormOf(options)) : options.output;
   report.attempts = std::move(translation.attempts);
   report.accepted = translation.kernel.has_value();
   report.document = Document(run, report, spent);
@@ -116,8 +124,11 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
   translating.attempts = options.attempts.value_or(translating.attempts);
   options.attempts = translating.attempts;
   if (!run) {
-    TRY_ASSIGN(const evolve::Operation described,
+    TRY(CheckForm(FormOf(options), options.target));
+    TRY_ASSIGN(evolve::Operation described,
                evolve::Describe(task, direction, session->oracle(), session->engine().Device()));
+    described.form = FormOf(options);
+    described.operators = OperatorsOf(options.target);
     operation = Text(described);
     TRY_ASSIGN(run,
                StartRun(options.run, task, direction, options.common, ToJson(options, operation)));
@@ -126,13 +137,15 @@ Result<TranslateReport> Translate(const TranslateOptions& given, Events& events)
 
   evolve::EvaluatorOptions evaluating;
   evaluating.device = session->engine().Device();
+  evaluating.form = FormOf(options);
   evaluating.seed = run->info.seed;
   evaluating.stop = options.common.stop;
   evaluating.objective_text = ObjectiveTextOf(*objective);
   evaluating.user_seed = true;  // draw cases from the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
-  evolve::Evaluator evaluator({run->archive, session->assay(), *objective, parts},
-                              RunQuestion(task, options.target, options.common), evaluating);
+  evolve::Evaluator evaluator(
+      {run->archive, session->assay(), *objective, parts, session->emulator()},
+      RunQuestion(task, options.target, options.common), evaluating);
   llm::RecordedOptions conversing;
   conversing.limits = LimitsOf(options.models);
   conversing.seed = run->info.seed;

@@ -37,7 +37,8 @@ void AddSearch(CLI::App* app, app::SearchOptions& search) {
   number("--proposals", search.proposals, "With models: kernels that are proposed in a generation",
          1, 64);
   number("--evaluations", search.evaluations,
-         "With models: proposed kernels of a generation that are judged", 1, 64);
+         "With models: proposed kernels of a generation that are measured, the fastest first", 1,
+         64);
   number("--examples", search.examples, "With models: accepted kernels that a prompt shows", 0, 20);
   number("--islands", search.islands, "With models: populations that evolve separately", 1, 16);
   app->add_option("--sampling", search.sampling,
@@ -45,13 +46,18 @@ void AddSearch(CLI::App* app, app::SearchOptions& search) {
       ->check(CLI::IsMember({"parallel", "sequential"}))
       ->capture_default_str();
   app->add_option("--review", search.review,
-                  "With models: review proposals before judging them: on, off, or auto (while it "
-                  "pays off)")
+                  "With models: review proposals before judging them: on, off, or auto (while that "
+                  "saves more than it costs)")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   app->add_option("--calibration", search.calibration,
                   "With models: calibration of the reviewers, from cupel review calibrate")
       ->type_name("FILE");
+  app->add_option("--lessons", search.lessons,
+                  "With models: show them what made kernels faster in the run in this folder "
+                  "(repeatable; the run's record lists it)")
+      ->type_name("RUN")
+      ->allow_extra_args(false);
   app->add_flag(
       "--lint", search.lint,
       "With models: show them clang-tidy's remarks on accepted kernels (takes seconds for each)");
@@ -79,6 +85,14 @@ void AddOptimize(CLI::App& app, Subcommands& subcommands) {
                   "What to minimise: time, energy (of a call, on a GPU), or mix (their product)")
       ->check(CLI::IsMember({"time", "energy", "mix"}))
       ->capture_default_str();
+  sub->add_option("--form", optimize.form,
+                  "With --translate: what models write: a .cu file (cuda, the default) or a Python "
+                  "program that brings its kernels (python)")
+      ->check(CLI::IsMember({"cuda", "python"}));
+  sub->add_option("--stop-at", optimize.stop_at,
+                  "Stop when the best kernel reaches this share of the speed at which the GPU "
+                  "could move the data once, such as 0.95 (default: go on)")
+      ->check(CLI::Range(0.0, 1.0));
   sub->add_option("--candidates", optimize.candidates,
                   "Without models: number of variants that the tuner tries")
       ->check(CLI::Range(1, 1000000))
@@ -101,8 +115,14 @@ void AddTranslate(CLI::App& app, Subcommands& subcommands) {
   auto& command = AddCommand<TranslateCommand>(subcommands, sub, UsageError);
   AddTarget(sub, command.target, true);
   AddModels(sub, command.models, false);  // the run's archive is the transcript
-  sub->add_option("-o,--output", command.output, "File for the kernel (default: RUN/best.cu)")
+  sub->add_option("-o,--output", command.output,
+                  "File for the kernel (default: RUN/best.cu or RUN/best.py)")
       ->type_name("FILE");
+  sub->add_option("--form", command.form,
+                  "What models write: a .cu file (cuda) or a Python program that brings its "
+                  "kernels (python)")
+      ->check(CLI::IsMember({"cuda", "python"}))
+      ->capture_default_str();
   sub->add_option("--attempts", command.attempts,
                   "Most answers, of all models together (default: 10)")
       ->check(CLI::Range(1, 1000));

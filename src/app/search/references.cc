@@ -1,0 +1,149 @@
+// Tested by tests/e2e/test_evolve.py and, on a GPU, by tests/e2e/test_gpu_engines.py.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/search/references.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "app/ceilings.h"
+#include "assay/bench.h"
+#include "assay/roofline.h"
+
+namespace cupel::app {
+namespace {
+
+constexpr const char* kEvent = "references";
+constexpr uint64_t kSeed = 0;  // of the cases; only their sizes matter
+
+/// A geometric mean.
+class Mean {
+ public:
+  void Add(double value) {
+    sum_ += std::log(value);
+    ++count_;
+  }
+  std::optional<double> Get(size_t of) const {
+    if (count_ == 0 || count_ != of) return std::nullopt;
+    return std::exp(sum_ / static_cast<double>(count_));
+  }
+
+ private:
+  double sum_ = 0;
+  size_t count_ = 0;
+};
+
+Json ToJson(const References& references) {
+  Json json{{"floor_us", references.floor_us}};
+  if (references.eager_us) json["eager_us"] = *references.eager_us;
+  if (references.compile_us) json["compile_us"] = *references.compile_us;
+  return json;
+}
+
+constexpr const char* kWhat = "the run's references";
+
+/// The latest event of a run's references.
+Result<std::optional<Json>> Stored(const OpenRun& run) {
+  TRY_ASSIGN(const auto events, run.archive.Events());
+  std::optional<Json> latest;
+  for (const archive::Event& event : events) {
+    if (event.kind != kEvent) continue;
+    TRY_ASSIGN(latest, ParseJson(event.detail, kWhat));
+  }
+  return latest;
+}
+
+Result<References> FromJson(const Json& json) {
+  References references;
+  TRY_ASSIGN(references.floor_us, JsonNumber(json, "floor_us", kWhat));
+  for (const auto& [name, member] : {std::pair("eager_us", &references.eager_us),
+                                     std::pair("compile_us", &references.compile_us)}) {
+    if (!json.contains(name)) continue;
+    TRY_ASSIGN(*member, JsonNumber(json, name, kWhat));
+  }
+  return references;
+}
+
+/// The settings that a search compares; empty: all failed.
+std::vector<const task::Setting*> Compared(const task::Task& task, task::Direction direction,
+                                           const Target& target) {
+  assay::Question question;
+  question.task = &task;
+  question.direction = direction;
+  question.kinds = KindsOf(target);
+  const bool single =
+      question.kinds.empty() ||
+      std::ranges::find(question.kinds, task::SettingKind::kSingle) != question.kinds.end();
+  if (single) question.kinds = {task::SettingKind::kSingle};
+  return assay::Chosen(question);
+}
+
+}  // namespace
+
+Result<References> ReferencesOf(OpenRun& run, Session& session, const task::Task& task,
+                                task::Direction direction, const Target& target) {
+  TRY_ASSIGN(const auto known, Stored(run));
+  if (known) return FromJson(*known);
+  const device::Description device = session.engine().Device();
+  const std::vector<const task::Setting*> settings = Compared(task, direction, target);
+  Mean floor;
+  for (const task::Setting* setting : settings) {
+    TRY_ASSIGN(const auto outcomes, session.oracle().Cases(task, direction, *setting, 1, kSeed));
+    const auto* drawn = outcomes.empty() ? nullptr : std::get_if<task::Case>(&outcomes.front());
+    if (drawn == nullptr || !(device.dram_bytes > 0)) continue;
+    const double bytes = assay::BytesToRead(*drawn) + assay::BytesToWrite(*drawn);
+    floor.Add(bytes / device.dram_bytes * 1e6 + device.launch_latency_us);
+  }
+  References references;
+  references.floor_us = floor.Get(settings.size()).value_or(0);
+  TRY(run.archive.AddEvent(kEvent, DumpJson(ToJson(references))));
+  return references;
+}
+
+Status TimePyTorch(OpenRun& run, Session& session, const task::Task& task,
+                   task::Direction direction, const Target& target,
+                   const std::filesystem::path& best, int64_t candidate, Events& events) {
+  TRY_ASSIGN(const auto known, Stored(run));
+  if (known && known->value("candidate", int64_t{0}) == candidate) return {};
+  events.Show({"timing PyTorch"});
+  auto baselines = session.StartBaselines();
+  if (!baselines) {
+    events.Note(fmt::format("PyTorch is not timed: {}", baselines.error().message));
+    return {};
+  }
+  assay::Question question;
+  question.task = &task;
+  question.direction = direction;
+  question.operators = OperatorsOf(target);
+  assay::BenchOptions options;
+  options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
+  options.torch = baselines->get();
+  TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
+  TRY_ASSIGN(const assay::Candidate kernel, session.assay().Build(best));
+  const assay::KernelToTime kernels[] = {{"best", &kernel}};
+  const std::vector<const task::Setting*> settings = Compared(task, direction, target);
+  Mean eager, compile, own;
+  for (const task::Setting* setting : settings) {
+    TRY_ASSIGN(const records::SettingTimes times,
+               assay::TimeSetting(session.parts(), question, *setting, kernels, options));
+    for (const auto& [name, mean] :
+         {std::pair(std::string(oracle::Name(oracle::BaselineKind::kEager)), &eager),
+          std::pair(std::string(oracle::Name(oracle::BaselineKind::kCompile)), &compile),
+          std::pair(std::string("best"), &own)}) {
+      const records::Timing* timing = times.Find(name);
+      if (timing != nullptr && timing->is_timed()) mean->Add(timing->median.estimate);
+    }
+  }
+  References references;
+  TRY_ASSIGN(references, ReferencesOf(run, session, task, direction, target));
+  references.eager_us = eager.Get(settings.size());
+  references.compile_us = compile.Get(settings.size());
+  Json json = ToJson(references);
+  json["candidate"] = candidate;
+  if (const auto us = own.Get(settings.size())) json["best_us"] = *us;
+  return run.archive.AddEvent(kEvent, DumpJson(json));
+}
+
+}  // namespace cupel::app
