@@ -192,30 +192,37 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
       {run->archive, session->assay(), *objective, parts, session->emulator()},
       RunQuestion(task, options.target, options.common), evaluating);
   if (!evolves) evaluator.scale().budget = options.candidates + 1;
-  const auto search = [&]() -> Result<evolve::RunResult> {
-    TRY_ASSIGN(const References references,
-               ReferencesOf(*run, *session, task, DirectionOf(options.target), options.target));
+  const auto search = [&](double floor_us) -> Result<evolve::RunResult> {
     if (evolves) {
       return EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr,
-                       references.floor_us);
+                       floor_us);
     }
     const bool stops = options.stop_at > 0 && options.objective == "time";
     return evolve::Tune(run->archive, evaluator, stored->start,
                         {options.candidates, options.batch, run->info.seed,
-                         stops ? references.floor_us / options.stop_at : 0});
+                         stops ? floor_us / options.stop_at : 0});
   };
-  const auto result = search();
+  const auto whole = [&]() -> Result<evolve::RunResult> {
+    const task::Direction direction = DirectionOf(options.target);
+    TRY_ASSIGN(const References references,
+               ReferencesOf(*run, *session, task, direction, options.target));
+    TRY_ASSIGN(evolve::RunResult found, search(references.floor_us));
+    TRY_ASSIGN(const auto best, run->archive.Best());
+    if (!best || !gpu || options.objective != "time") return found;
+    const Status timed = TimePyTorch(*run, *session, task, direction, options.target,
+                                     evaluator.SourcePath(best->id), best->id, parts);
+    if (!timed && timed.error().code == ErrorCode::kCancelled) return tl::unexpected(timed.error());
+    // The search itself is complete.
+    if (!timed) parts.Note("PyTorch is not timed: " + timed.error().message);
+    return found;
+  };
+  const auto result = whole();
   OptimizeReport report;
   if (!result) {
     TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));
     TRY(Conclude(*run, report));
     report.status = tl::unexpected(std::move(error));
     return report;
-  }
-  TRY_ASSIGN(const auto best, run->archive.Best());
-  if (best && gpu && options.objective == "time") {
-    TRY(TimePyTorch(*run, *session, task, DirectionOf(options.target), options.target,
-                    evaluator.SourcePath(best->id), best->id, parts));
   }
   TRY(run->archive.SetStatus(archive::RunStatus::kFinished));
   TRY(Conclude(*run, report));
