@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/requested_work.h"
 
+#include <cctype>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -17,6 +19,25 @@ namespace cupel::assay {
 namespace {
 
 constexpr const char* kEntry = "kernel";
+
+/// Replaces the name of a kernel, and names that begin with it and "_" (its parameters).
+std::string WithoutName(std::string_view text, std::string_view kernel) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
+  };
+  std::string out;
+  size_t done = 0;
+  for (size_t at = text.find(kernel); at != std::string_view::npos;
+       at = text.find(kernel, at + 1)) {
+    const size_t end = at + kernel.size();
+    const bool begins = at == 0 || !is_part(text[at - 1]);
+    const bool ends = end == text.size() || !is_part(text[end]) || text[end] == '_';
+    if (at < done || !begins || !ends) continue;
+    out.append(text.substr(done, at - done)).append(kEntry);
+    done = end;
+  }
+  return out.append(text.substr(done));
+}
 
 /// The code of one kernel with the functions and variables that it may use. nullopt if the PTX
 /// cannot be read.
@@ -34,11 +55,7 @@ std::optional<std::string> CodeOf(const build::Image& image, const std::string& 
   module->files.clear();
   module->inlined_sites.clear();
   // Parameters are named after the kernel, and the kernel after its constants.
-  std::string text = ptx::Print(*module);
-  for (size_t at = text.find(kernel); at != std::string::npos; at = text.find(kernel, at)) {
-    text.replace(at, kernel.size(), kEntry);
-  }
-  return text;
+  return WithoutName(ptx::Print(*module), kernel);
 }
 
 /// The plan, with each kernel's name replaced by a hash of its code.

@@ -61,7 +61,9 @@ Result<int> Run(const ReportCommand& command) {
   const fs::path& folder = command.runs.front();
   TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
   TRY_ASSIGN(const app::RunSummary summary, app::Summarise(archive));
-  if (const Status written = app::WriteBest(summary, folder); !written) {
+  // A run that was killed has not written it.
+  const bool missing = summary.best && !fs::exists(folder / summary.best_file);
+  if (const Status written = missing ? app::WriteBest(summary, folder) : Status(); !written) {
     fmt::print(stderr, "cannot write the best kernel: {}\n", written.error().message);
   }
   fmt::print("{}", report::RunText(summary.run, folder.string(), summary.best_file));

@@ -69,7 +69,7 @@ std::string RegionAt(size_t line, std::span<const Line> source) {
   const size_t first = line > kMargin ? line - kMargin : 0;
   const size_t end = std::min(source.size(), line + kMargin + 1);
   std::string region;
-  for (size_t i = first; i < end; ++i) region.append(source[i].text.substr(0, kShown)) += '\n';
+  for (size_t i = first; i < end; ++i) region.append(source[i].text) += '\n';
   return region;
 }
 
@@ -108,7 +108,7 @@ tl::expected<Place, EditProblem> PlaceOf(const Edit& edit, size_t index,
   const std::vector<Line> wanted = LinesOf(search);
   const bool is_all_blank =
       std::all_of(wanted.begin(), wanted.end(), [](const Line& line) { return line.text.empty(); });
-  EditProblem problem{index, fmt::format("edit {}: the search text ", index + 1), ""};
+  EditProblem problem{{index}, fmt::format("edit {}: the search text ", index + 1), ""};
   if (is_all_blank) {
     problem.message +=
         "is empty; to insert lines, search for a neighbouring line and repeat it in the "
@@ -151,12 +151,12 @@ tl::expected<std::string, EditProblem> ApplyEdits(std::string_view source,
   for (size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     if (i > 0 && place.begin < places[i - 1].end) {
-      return tl::unexpected(
-          EditProblem{place.edit,
-                      fmt::format("edits {} and {} overlap at line {} of the file; join them into "
-                                  "one edit",
-                                  places[i - 1].edit + 1, place.edit + 1, place.begin + 1),
-                      RegionAt(place.begin, lines)});
+      return tl::unexpected(EditProblem{
+          {std::min(place.edit, places[i - 1].edit), std::max(place.edit, places[i - 1].edit)},
+          fmt::format("edits {} and {} overlap at line {} of the file; join them into "
+                      "one edit",
+                      places[i - 1].edit + 1, place.edit + 1, place.begin + 1),
+          RegionAt(place.begin, lines)});
     }
     edited.append(source.substr(done, lines[place.begin].begin - done));
     const std::string& replace = edits[place.edit].replace;

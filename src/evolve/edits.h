@@ -14,9 +14,9 @@ namespace cupel::evolve {
 
 /// Why edits could not be applied.
 struct EditProblem {
-  size_t edit = 0;      // index; of the later one if two overlap
-  std::string message;  // names the edit, how often its text occurs, and the nearest line
-  std::string region;   // lines of the source around the nearest place; empty: nothing is near
+  std::vector<size_t> edits;  // indices, ascending: one, or two that overlap
+  std::string message;        // names the edit, how often its text occurs, and the nearest line
+  std::string region;  // lines of the source around the nearest place; empty: nothing is near
 };
 
 /// Each search text must occur in `source` exactly once, as whole lines. Blanks at line ends and

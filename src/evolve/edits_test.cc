@@ -60,7 +60,7 @@ TEST(ApplyEdits, ShowsTheRegionAroundAFailure) {
   for (int i = 0; i < 100; ++i) source += "line " + std::to_string(i) + ";\n";
   const auto result = ApplyEdits(source, {{"line 3;", "x"}, {"line  50;", "y"}});
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().edit, 1u);
+  EXPECT_THAT(result.error().edits, testing::ElementsAre(1));
   EXPECT_THAT(result.error().region, HasSubstr("line 50;\nline 51;\n"));
   EXPECT_EQ(result.error().region.find("line 70;"), std::string::npos);
   EXPECT_EQ(result.error().region.find("line 30;"), std::string::npos);

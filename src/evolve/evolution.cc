@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "evolve/candidates.h"
 #include "evolve/generation.h"
 #include "evolve/run_memory.h"
 #include "evolve/search_state.h"
@@ -59,8 +60,10 @@ Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
   TRY_ASSIGN(SearchState state, StateOfRun(parts, options, judged));
   RunMemory memory(parts.archive, parts.evaluator.objective_text(), parts.evaluator.form());
   while (state.generation < options.generations) {
-    TRY_ASSIGN(const auto best, parts.archive.Best());
-    if (best && *best->objective <= options.stop_below) {
+    // Without those of a generation that was interrupted, as in an undisturbed run.
+    TRY_ASSIGN(const auto before, CandidatesBefore(parts.archive, state.generation + 1));
+    const archive::Candidate* best = BestOf(before);
+    if (best != nullptr && *best->objective <= options.stop_below) {
       result.end = kGoodEnough;
       return result;
     }

@@ -4,7 +4,8 @@
 // Earlier results decide which parents, examples, hints and models are used. The decisions of a
 // generation depend only on the seed, the state after the generation before, and the answers and
 // verdicts in the archive. An interrupted run therefore repeats its unfinished generation without
-// asking or judging anything twice. SPDX-License-Identifier: Apache-2.0
+// asking anything twice. (Reading::kAuto also depends on seconds.)
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>

@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kAuditShare = 0.125;  // share of stopped candidates that is judged nevertheless
 constexpr size_t kMostHints = 32;
+constexpr size_t kNoSlot = std::numeric_limits<size_t>::max();
 // Rewards of a proposal for its model and its hints.
 constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
 
@@ -88,6 +89,7 @@ class Generation {
       TRY_ASSIGN(const Shingles* shingles, memory_.ShinglesOf(one.id));
       known_ids_.push_back(one.id);
       known_.push_back(*shingles);
+      known_slots_.push_back(kNoSlot);
     }
     return {};
   }
@@ -166,7 +168,7 @@ class Generation {
 
   /// The hints that the author says it used.
   static std::vector<int64_t> NamedHints(const Slot& slot, const ProposedKernel& attempt) {
-    std::vector<int64_t> named;
+    std::vector<int64_t> named;  // numbers are distinct
     for (const int number : attempt.ideas) {
       const auto index = static_cast<size_t>(number - 1);
       if (number >= 1 && index < slot.hints.size()) named.push_back(slot.hints[index]);
@@ -221,16 +223,25 @@ class Generation {
     for (Entry& entry : entries_) {
       const auto start = Clock::now();
       TRY_ASSIGN(const Shingles* own, memory_.ShinglesOf(entry.id));
-      const auto nearest = FindNearest(*own, known_);
+      // A repair may be nearly the attempt that it repairs.
+      std::vector<Shingles> others;
+      std::vector<int64_t> other_ids;
+      for (size_t i = 0; i < known_.size(); ++i) {
+        if (known_slots_[i] == entry.slot) continue;
+        others.push_back(known_[i]);
+        other_ids.push_back(known_ids_[i]);
+      }
+      const auto nearest = FindNearest(*own, others);
       const bool copy = nearest && nearest->is_copy;
       Json detail = Json::object();
       if (nearest) {
-        detail = {{"nearest", known_ids_[nearest->index]}, {"similarity", nearest->similarity}};
+        detail = {{"nearest", other_ids[nearest->index]}, {"similarity", nearest->similarity}};
       }
       TRY(RecordStage(entry, "novelty", !copy, detail, SecondsSince(start), copy));
       copies_ += copy ? 1 : 0;
       known_ids_.push_back(entry.id);
       known_.push_back(*own);
+      known_slots_.push_back(entry.slot);
     }
     return {};
   }
@@ -309,7 +320,10 @@ class Generation {
       subject.sample = SampleOf(entries[i]->source);
       review::ReviewOptions options = options_.review;
       // nvcc has compiled a CUDA file by now; a Python program is compiled when it is judged.
-      if (!subject.is_python) std::erase(options.aspects, review::Aspect::kCompile);
+      if (!subject.is_python) {
+        std::erase(options.aspects, review::Aspect::kCompile);
+        options.compiled = true;
+      }
       asked[i] = std::async(std::launch::async, [this, subject = std::move(subject), options] {
         return review::AskReviewers(subject, parts_.reviewers, options);
       });
@@ -325,14 +339,25 @@ class Generation {
     return reviews;
   }
 
+  static int64_t FirstWith(const std::map<std::string, int64_t>& works, const std::string& work,
+                           int64_t otherwise) {
+    const auto found = works.find(work);
+    return found == works.end() ? otherwise : found->second;
+  }
+
   /// Judges all that are left cheaply. Those that are wrong get their verdict now; those that do
   /// the work of an earlier candidate are dropped.
   Status Screen() {
     std::vector<int64_t> wrong;
     std::map<std::string, int64_t> works;
+    std::set<int64_t> accepted;
+    for (const archive::Candidate& one : before_) {
+      if (one.objective) accepted.insert(one.id);
+    }
     TRY_ASSIGN(const auto stages, parts_.archive.Stages());
     for (const archive::Stage& stage : stages) {
-      if (stage.name != "screen" || !stage.passed) continue;
+      // Of those that were rejected later, a variant may be right where they are not.
+      if (stage.name != "screen" || !accepted.contains(stage.candidate)) continue;
       TRY_ASSIGN(const Json detail, ParseJson(stage.detail, "the record of the screen stage"));
       const std::string work =
           JsonString(detail, "work", "the record of the screen stage").value_or("");
@@ -354,7 +379,7 @@ class Generation {
       entry.estimate = screening.estimate;
       const auto first = screening.work.empty() || !options_.novelty
                              ? entry.id
-                             : works.try_emplace(screening.work, entry.id).first->second;
+                             : FirstWith(works, screening.work, entry.id);
       if (first == entry.id) continue;
       TRY(RecordStage(entry, "effect", false, Json{{"same_work_as", first}}, 0, true));
       ++copies_;
@@ -375,9 +400,9 @@ class Generation {
                        return std::pair(a->estimate.value_or(unknown), -a->score) <
                               std::pair(b->estimate.value_or(unknown), -b->score);
                      });
-    // On the emulator, those that were screened are judged, except for a new best.
-    const bool all = options_.reading == Reading::kAuto && !parts_.evaluator.measures();
-    const size_t places = all ? candidates.size() : static_cast<size_t>(options_.evaluations);
+    // On the emulator, screening was all the judging, except for a new best.
+    const size_t places = !parts_.evaluator.measures() ? candidates.size()
+                                                       : static_cast<size_t>(options_.evaluations);
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (i < places) {
         chosen_.push_back(candidates[i]->id);
@@ -534,8 +559,9 @@ class Generation {
   std::vector<int64_t> chosen_;
   std::vector<archive::Candidate> accepted_;  // proposals that were accepted
   int copies_ = 0, reviewed_ = 0;
-  std::vector<int64_t> known_ids_;  // the candidates that proposals are compared with
-  std::vector<Shingles> known_;     // the same
+  std::vector<int64_t> known_ids_;   // the candidates that proposals are compared with
+  std::vector<Shingles> known_;      // the same
+  std::vector<size_t> known_slots_;  // of those of this generation
 };
 
 }  // namespace

@@ -63,6 +63,9 @@ Json ToJson(const std::vector<ProvenIdea>& ideas) {
 
 Result<std::vector<ProvenIdea>> ProvenIdeasFromJson(const Json& json) {
   constexpr const char* kWhat = "the run's lessons of other runs";
+  if (!json.is_array()) {
+    return Fail(ErrorCode::kInvalidArgument, std::string(kWhat) + " must be an array");
+  }
   std::vector<ProvenIdea> ideas;
   for (const Json& entry : json) {
     ProvenIdea one;

@@ -121,8 +121,8 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   AddParents(context, sections);
   if (!context.floor.empty() && !context.parents.empty()) {
     sections.push_back(
-        {1, fmt::format("# What is possible\n\nReading the arguments and writing the results once "
-                        "takes about {} on this GPU, with the launch: no kernel is faster.\n",
+        {1, fmt::format("# What is possible\n\nReading all arguments and writing the results once "
+                        "takes about {} on this GPU, with the launch.\n",
                         context.floor)});
   }
   for (const FailedAttempt& failure : context.failures) {
@@ -137,7 +137,7 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   if (!context.proven.empty()) {
     std::string list;
     for (const std::string& one : context.proven) list += "- " + one + "\n";
-    sections.push_back({5, "# What made other kernels faster, measured in other runs\n\n" + list});
+    sections.push_back({5, "# What made other kernels better in other runs\n\n" + list});
   }
   if (!context.siblings.empty()) {
     sections.push_back(
@@ -227,18 +227,24 @@ void Continue(llm::Request& request, std::string answer, std::string message) {
   request.messages.push_back({llm::Role::kUser, std::move(message)});
 }
 
-llm::Request EditRepairPrompt(std::string_view problem, std::string_view region) {
+llm::Request EditRepairPrompt(std::string_view problem, const std::vector<Edit>& edits,
+                              std::string_view region, Form form) {
+  std::string failed;
+  for (const Edit& edit : edits) {
+    failed += fmt::format("<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n", edit.search,
+                          edit.replace);
+  }
   return RequestOf(fmt::format(
-      "Your edits of a kernel could not be applied: {}\n\nThe part of the kernel that it is "
-      "about:\n\n{}\n# What to do\n\nWrite the edits that replace "
-      "the one that failed; your other edits are kept. Copy the lines of SEARCH exactly "
-      "from above.\n\n# How to answer\n\n{}",
-      problem, Fenced(region, Form::kCuda), EditFormat()));
+      "You proposed edits of a kernel. They could not be applied: {}\n\nWhat failed:\n\n{}\nThe "
+      "part of the kernel that it is about:\n\n{}\n# What to do\n\nWrite edits that do what "
+      "the failed ones were meant to do; your other edits are kept. Copy the lines of SEARCH "
+      "exactly from the kernel above.\n\n# How to answer\n\n{}",
+      problem, failed, Fenced(region, form), EditFormat()));
 }
 
 llm::Request HintPrompt(std::string_view operation, const std::vector<TriedHint>& hints) {
   std::string text = fmt::format(
-      "{}\n# Ideas from earlier prompts\n\nA proposal that got an idea earns between 0 (wrong, "
+      "{}\n# Ideas from earlier prompts\n\nA proposal that used an idea earns between 0 (wrong, "
       "or slower) and 1 (much faster).\n\n",
       operation);
   for (const TriedHint& hint : hints) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "evolve/form.h"
+#include "evolve/reply.h"
 #include "llm/request.h"
 
 namespace cupel::evolve {
@@ -42,7 +43,7 @@ struct FailedAttempt {
 struct PromptContext {
   Form form = Form::kCuda;            // of all kernels here, and of the answer
   std::string operation;              // Text(Operation)
-  std::string floor;                  // "62.4 us": no kernel is faster; empty: unknown
+  std::string floor;                  // "62.4 us": to move all data once; empty: unknown
   std::vector<ParentKernel> parents;  // none to translate, one to rewrite or edit, two to cross
   std::vector<KnownKernel> examples;  // the slowest first; without a source: named only
   std::vector<std::string> siblings;  // names of this generation's proposals so far
@@ -67,8 +68,10 @@ std::string AnotherMessage(int number, int count, const std::vector<std::string>
 void Continue(llm::Request& request, std::string answer, std::string message);
 
 /// A question of its own, without the conversation before it: `problem` is the error of ApplyEdits,
-/// and `region` the part of the kernel around it. The answer has only edits.
-llm::Request EditRepairPrompt(std::string_view problem, std::string_view region);
+/// `edits` are those that failed, and `region` is the part of the kernel around them. The answer
+/// has only edits.
+llm::Request EditRepairPrompt(std::string_view problem, const std::vector<Edit>& edits,
+                              std::string_view region, Form form);
 
 /// The number of a question about one kernel (llm::Request::sample). A replay finds the answer by
 /// it even if the wording of the question has changed.

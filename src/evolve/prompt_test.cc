@@ -95,7 +95,10 @@ TEST(Prompt, ShowsAFailedSourceIfItIsGiven) {
 }
 
 TEST(Prompt, AFailedEditIsCorrectedWithoutTheWholeKernel) {
-  const std::string text = TextOf(EditRepairPrompt("edit 1: …", "int near;\n"));
+  const std::string text = TextOf(
+      EditRepairPrompt("edit 1: …", {{"int  near;", "int far;"}}, "int near;\n", Form::kPython));
+  EXPECT_THAT(text, HasSubstr("SEARCH\nint  near;\n=======\nint far;\n>>>>>>> REPLACE\n"));
+  EXPECT_THAT(text, HasSubstr("```python\nint near;\n```"));
   EXPECT_THAT(text, HasSubstr("edit 1: …"));
   EXPECT_THAT(text, HasSubstr("int near;"));
   EXPECT_LT(text.size(), 3000u);

@@ -87,7 +87,7 @@ class Dialogue {
     if (!Ask(kRole, request_, attempt, proposed)) return false;
     std::optional<EditProblem> edits;
     Take(slot, proposed, attempt, edits);
-    if (edits) {
+    if (edits && !edits->region.empty()) {
       CorrectEdits(slot, proposed, attempt, *edits);
     } else if (!proposed.problem.empty()) {
       Continue(request_, answer_, UnusableMessage(proposed.problem));
@@ -175,17 +175,27 @@ class Dialogue {
     }
   }
 
-  /// Asks for the edit that failed alone, without the conversation before it.
+  /// Asks for the edits that failed alone, without the conversation before them.
   void CorrectEdits(const Slot& slot, Proposed& proposed, ProposedKernel& attempt,
                     const EditProblem& problem) {
-    llm::Request request = EditRepairPrompt(problem.message, problem.region);
+    std::vector<Edit> failed;
+    for (const size_t index : problem.edits) failed.push_back(edits_[index]);
+    llm::Request request =
+        EditRepairPrompt(problem.message, failed, problem.region, slot.context.form);
     request.sample = request_.sample;
     const std::string whole = answer_;
     const bool asked = Ask(kEditRole, request, attempt, proposed);
     const auto reply = asked ? ReadAnswer(slot) : tl::unexpected(Error{});
     answer_ = whole;  // of the conversation that may go on
-    if (!reply || reply->edits.empty()) return;
-    edits_.erase(edits_.begin() + static_cast<std::ptrdiff_t>(problem.edit));
+    if (!reply) return;
+    if (reply->code) {
+      attempt.source = *reply->code;
+      proposed.problem.clear();
+      return;
+    }
+    for (auto index = problem.edits.rbegin(); index != problem.edits.rend(); ++index) {
+      edits_.erase(edits_.begin() + static_cast<std::ptrdiff_t>(*index));
+    }
     edits_.insert(edits_.end(), reply->edits.begin(), reply->edits.end());
     std::optional<EditProblem> again;
     Apply(slot, proposed, attempt, again);
@@ -212,7 +222,7 @@ std::vector<Proposed> AskSequentially(const std::vector<Slot>& slots, llm::Asker
                       ? dialogue.Propose(slot)
                       : dialogue.ProposeAnother(slot, static_cast<int>(slots.size()), siblings));
     ++done;
-    if (all.back().not_asked) break;  // the conversation cannot continue
+    if (!all.back().error.message.empty()) break;  // the conversation cannot continue
     siblings.push_back(all.back().kernels.empty() ? "" : all.back().kernels.back().name);
   }
   while (all.size() < slots.size()) all.push_back(all.back());

@@ -123,6 +123,7 @@ TEST(Proposing, ASmallQuestionCorrectsAnEditThatFails) {
   ASSERT_EQ(model.requests.size(), 2u);
   EXPECT_EQ(model.requests[1].messages.size(), 1u);
   EXPECT_THAT(model.requests[1].messages[0].text, HasSubstr("int b = 2;"));
+  EXPECT_THAT(model.requests[1].messages[0].text, HasSubstr("=======\nint b = 3;"));
   EXPECT_EQ(model.requests[1].messages[0].text.find("add one"), std::string::npos);
 }
 

@@ -69,16 +69,17 @@ std::optional<std::string_view> Labelled(std::string_view line, std::string_view
   return Trim(line.substr(std::min(line.find_first_not_of("*_"), line.size())));
 }
 
-/// The numbers in "2 and 3"; none in "none".
+/// The distinct numbers in "2 and 3", up to the first other word; none in "none".
 std::vector<int> NumbersIn(std::string_view text) {
   std::vector<int> numbers;
   for (size_t at = 0; at < text.size() && numbers.size() < kMostIdeas;) {
-    size_t end = at;
-    while (end < text.size() && IsDigit(text[end])) ++end;
-    if (end > at && end - at <= 3) {
-      numbers.push_back(ParseNumber<int>(text.substr(at, end - at)).value_or(0));
-    }
-    at = std::max(end, at + 1);
+    const size_t end = std::min(text.find_first_of(" ,;&", at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty() || word == "and") continue;
+    const auto number = ParseNumber<int>(word);
+    if (!number || *number < 1) break;
+    if (std::ranges::find(numbers, *number) == numbers.end()) numbers.push_back(*number);
   }
   return numbers;
 }

@@ -58,7 +58,8 @@ Result<std::optional<std::string>> RunMemory::ObjectionsTo(int64_t id) const {
     TRY_ASSIGN(const Json* opinions, JsonArray(detail, "opinions", kWhat));
     std::string text;
     for (const Json& opinion : *opinions) {
-      if (!opinion.value("usable", false) || opinion.value("fine", true)) continue;
+      if (!JsonBool(opinion, "usable", kWhat).value_or(false)) continue;
+      if (JsonBool(opinion, "fine", kWhat).value_or(true)) continue;
       TRY_ASSIGN(const std::string line, JsonString(opinion, "line", kWhat));
       TRY_ASSIGN(const std::string reason, JsonString(opinion, "reason", kWhat));
       text += fmt::format("- {}\n      | {}\n", Fit(Printable(reason), kMostObjection),

@@ -62,12 +62,13 @@ std::string PurposeIn(const fs::path& question) {
 void ListOpen(const fs::path& folder) {
   std::vector<std::string> lines;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string file = entry.path().filename().string();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
     if (!file.ends_with(kRequest)) continue;
     const std::string name = file.substr(0, file.size() - std::string_view(kRequest).size());
     if (fs::exists(folder / (name + kAnswer), error)) continue;
-    lines.push_back(fmt::format("{}  {}\n", file, PurposeIn(entry.path())));
+    lines.push_back(fmt::format("{}  {}\n", file, PurposeIn(entry->path())));
   }
   std::ranges::sort(lines);
   std::string text;

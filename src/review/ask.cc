@@ -130,6 +130,16 @@ class Conversation {
   std::string text_;  // the last answer
 };
 
+Opinion Compiled() {
+  Opinion opinion;
+  opinion.aspect = Aspect::kCompile;
+  opinion.model = "nvcc";
+  opinion.usable = opinion.fine = true;
+  opinion.confidence = 1;
+  opinion.reason = "it was compiled";
+  return opinion;
+}
+
 }  // namespace
 
 Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker*>& models,
@@ -142,6 +152,7 @@ Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker
   const auto collect = [&] {
     review.opinions.clear();
     for (const Conversation& one : conversations) {
+      if (options.compiled) review.opinions.push_back(Compiled());
       for (Opinion& opinion : one.Opinions()) review.opinions.push_back(std::move(opinion));
     }
   };

@@ -48,6 +48,7 @@ class Calibration {
   const CalibrateOptions& options_;
   const std::vector<bool> reports_;
   Opinions opinions_;
+  double usd_ = 0;  // of all reviews
   std::array<size_t, kAspects> chosen_{};
 };
 
@@ -73,24 +74,30 @@ std::vector<Question> Calibration::FirstQuestions() const {
 Status Calibration::Ask(const std::vector<Question>& questions) {
   std::mutex mutex;
   size_t done = 0;
-  return ForEachOnLanes(options_.threads, questions.size(), [&](size_t, size_t i) -> Status {
+  std::vector<Review> reviews(questions.size());
+  TRY(ForEachOnLanes(options_.threads, questions.size(), [&](size_t, size_t i) -> Status {
     const Question& q = questions[i];
     ReviewOptions options;
     options.reflect = options_.reflect;
     for (size_t aspect = 0; aspect < kAspects; ++aspect) {
       options.instructions[aspect] = options_.variants[aspect][q.variants[aspect]].text;
     }
-    TRY_ASSIGN(Review review, AskReviewers(cases_[q.sample].subject, models_, options));
+    TRY_ASSIGN(reviews[i], AskReviewers(cases_[q.sample].subject, models_, options));
     const std::lock_guard lock(mutex);
-    for (size_t at = 0; at < review.opinions.size(); ++at) {
-      const size_t aspect = at % kAspects;
-      // Of equal variants, the first review counts.
-      opinions_.try_emplace({q.sample, aspect, q.variants[aspect], at / kAspects},
-                            std::move(review.opinions[at]));
-    }
     if (options_.progress) options_.progress(++done, questions.size());
     return {};
-  });
+  }));
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const Question& q = questions[i];
+    usd_ += reviews[i].usd;
+    for (size_t at = 0; at < reviews[i].opinions.size(); ++at) {
+      const size_t aspect = at % kAspects;
+      // An aspect with fewer variants is asked about several times. The first review counts.
+      opinions_.try_emplace({q.sample, aspect, q.variants[aspect], at / kAspects},
+                            std::move(reviews[i].opinions[at]));
+    }
+  }
+  return {};
 }
 
 VerifierRates Calibration::RatesOf(size_t aspect, size_t variant, size_t model,
@@ -199,7 +206,7 @@ Result<CalibrationResult> Calibration::Run() {
   }
   result.options.threshold = TunedThreshold(std::move(tuning), fine, result.options);
   for (Review& review : result.reviews) Count(review, result.options);
-  for (const auto& [question, opinion] : opinions_) result.usd += opinion.usd;
+  result.usd = usd_;
   result.verifiers = Chosen(true);
   result.vote = VoteOf(true, result.options);
   result.vote_tuning = VoteOf(false, result.options);

@@ -72,6 +72,9 @@ struct ReviewOptions {
   /// What to ask about, in the order of Aspect. kCompile is useless once nvcc has compiled a
   /// kernel.
   std::vector<Aspect> aspects = {std::begin(kAllAspects), std::end(kAllAspects)};
+  /// nvcc has compiled the kernel: a certain vote for Aspect::kCompile beside each model's
+  /// opinions, so that weights and threshold of three aspects hold.
+  bool compiled = false;
   bool reflect = true;  // one more round of the same conversation if opinions disagree
   /// A score below the threshold does not pass. Each verifier looks for its own kind of mistake, so
   /// a single confident objection must be enough to stop a kernel. docs/review.md has the

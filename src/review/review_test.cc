@@ -175,9 +175,12 @@ TEST(AskReviewers, DoesNotAskAboutCompilationIfItIsToldNotTo) {
   Scripted model(answer);
   ReviewOptions options;
   options.aspects = {Aspect::kMemory, Aspect::kNumerics};
+  options.compiled = true;
   const auto review = AskReviewers(kSubject, {&model}, options);
   ASSERT_TRUE(review);
-  EXPECT_EQ(review->opinions.size(), 2u);
+  ASSERT_EQ(review->opinions.size(), 3u);
+  EXPECT_EQ(review->opinions[0].model, "nvcc");
+  EXPECT_TRUE(review->opinions[0].fine);
   EXPECT_TRUE(review->passed);
   EXPECT_EQ(model.asked[0].system.find(DefaultInstructions()[0]), std::string::npos);
 }

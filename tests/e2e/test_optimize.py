@@ -65,6 +65,9 @@ class Optimize(CupelTest):
     def test_variants_without_effect_are_not_judged(self):
         marked = SLOW_LINEAR.replace("__global__", "constexpr int kSpare = 1;  // tune: kSpare in 1, 2, 4\n"
                                                    "constexpr int kStride = 2;\n\n__global__", 1)
+        # The name of a kernel must not matter.
+        marked = marked.replace("__global__ void linear", 'extern "C" __global__ void kernel')
+        marked = marked.replace("linear<<<", "kernel<<<")
         kernel, run = self.write("marked.cu", marked), self.folder / "run"
         done = self.cupel("optimize", "mnist_linear", "--kernel", kernel, "--settings", "single", "--device", "emu",
                           "--seed", "5", "--candidates", "9", "--run", run)

@@ -130,6 +130,10 @@ Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, cons
 Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
                                 const OnRunStarted& started) {
   OptimizeOptions options = given;
+  if (options.stop_at > 0 && options.objective != "time") {
+    return Fail(ErrorCode::kInvalidArgument, "--stop-at is a share of a speed",
+                "use it with --objective time");
+  }
   // Before a run is made that could not continue.
   if (!options.search.models.specs.empty()) TRY(SpecsOf(options.search.models));
   TRY(llm::ParseModelSpecs(options.search.reviewers));

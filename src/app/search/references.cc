@@ -106,7 +106,7 @@ Status TimePyTorch(OpenRun& run, Session& session, const task::Task& task,
                    task::Direction direction, const Target& target,
                    const std::filesystem::path& best, int64_t candidate, Events& events) {
   TRY_ASSIGN(const auto known, Stored(run));
-  if (known && known->value("candidate", int64_t{0}) == candidate) return {};
+  if (known && JsonInt(*known, "candidate", kWhat).value_or(0) == candidate) return {};
   events.Show({"timing PyTorch"});
   auto baselines = session.StartBaselines();
   if (!baselines) {
