@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -122,8 +123,9 @@ class Generation {
   /// What is wrong with a proposed kernel, by the cheap judgement. Nothing, if it will be dropped
   /// as a copy, or if reviewers read it first.
   Result<std::string> FaultOf(const std::string& source) {
+    const Shingles own = memory_.Of(source);
     const bool copy = options_.novelty && std::ranges::any_of(known_, [&](const Shingles& known) {
-                        return IsCopy(memory_.Of(source), known);
+                        return IsCopy(own, known);
                       });
     if (copy) return std::string();
     const bool screens = !reads_ && parts_.evaluator.can_screen();
@@ -223,19 +225,13 @@ class Generation {
     for (Entry& entry : entries_) {
       const auto start = Clock::now();
       TRY_ASSIGN(const Shingles* own, memory_.ShinglesOf(entry.id));
-      // A repair may be nearly the attempt that it repairs.
-      std::vector<Shingles> others;
-      std::vector<int64_t> other_ids;
-      for (size_t i = 0; i < known_.size(); ++i) {
-        if (known_slots_[i] == entry.slot) continue;
-        others.push_back(known_[i]);
-        other_ids.push_back(known_ids_[i]);
-      }
-      const auto nearest = FindNearest(*own, others);
+      // A repair may be nearly the attempt that it repairs, which came just before it.
+      const auto first = std::ranges::find(known_slots_, entry.slot) - known_slots_.begin();
+      const auto nearest = FindNearest(*own, std::span(known_).first(static_cast<size_t>(first)));
       const bool copy = nearest && nearest->is_copy;
       Json detail = Json::object();
       if (nearest) {
-        detail = {{"nearest", other_ids[nearest->index]}, {"similarity", nearest->similarity}};
+        detail = {{"nearest", known_ids_[nearest->index]}, {"similarity", nearest->similarity}};
       }
       TRY(RecordStage(entry, "novelty", !copy, detail, SecondsSince(start), copy));
       copies_ += copy ? 1 : 0;

@@ -162,7 +162,7 @@ double Similarity(const Shingles& a, const Shingles& b) {
   return all == 0 ? 1 : static_cast<double>(shared) / static_cast<double>(all);
 }
 
-std::optional<Nearest> FindNearest(const Shingles& of, const std::vector<Shingles>& among) {
+std::optional<Nearest> FindNearest(const Shingles& of, std::span<const Shingles> among) {
   std::optional<Nearest> nearest;
   for (size_t i = 0; i < among.size(); ++i) {
     const Nearest next{i, Similarity(of, among[i]), IsCopy(of, among[i])};

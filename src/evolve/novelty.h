@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,6 @@ struct Nearest {
   bool is_copy = false;
 };
 /// Prefers copies, then the higher similarity, then the lower index. nullopt if `among` is empty.
-std::optional<Nearest> FindNearest(const Shingles& of, const std::vector<Shingles>& among);
+std::optional<Nearest> FindNearest(const Shingles& of, std::span<const Shingles> among);
 
 }  // namespace cupel::evolve

@@ -25,7 +25,8 @@ class Planner {
     for (const archive::Candidate& one : before) {
       by_id_.emplace(one.id, &one);
       lineage_[one.id] = one.parents;
-      if (one.parents.empty()) continue;
+      // Variants by the tuner say little about where models should go on.
+      if (one.parents.empty() || !one.proposer.starts_with("llm:")) continue;
       const auto parent = by_id_.find(one.parents.front());
       if (parent == by_id_.end() || !parent->second->objective) continue;
       auto& [tried, better] = offspring[parent->first];
