@@ -11,7 +11,7 @@ import kernels
 
 # The answer depends on every word of the prompt. If prompts have changed and one of the kinds below no longer
 # occurs in a test, choose another salt.
-SALT = 4
+SALT = 9
 def tiled(size):
     return kernels.LINEAR.replace("kTile = 16;", f"kTile = {size};  // tune: kTile in 4, 8, 16")
 
