@@ -179,6 +179,7 @@ class Dialogue {
   void CorrectEdits(const Slot& slot, Proposed& proposed, ProposedKernel& attempt,
                     const EditProblem& problem) {
     std::vector<Edit> failed;
+    failed.reserve(problem.edits.size());
     for (const size_t index : problem.edits) failed.push_back(edits_[index]);
     llm::Request request =
         EditRepairPrompt(problem.message, failed, problem.region, slot.context.form);
