@@ -28,6 +28,12 @@ constexpr const char* kName = "kernel";
 
 }  // namespace
 
+std::vector<task::SettingKind> ComparedKinds(std::vector<task::SettingKind> kinds) {
+  constexpr auto kSingle = task::SettingKind::kSingle;
+  if (kinds.empty() || std::ranges::find(kinds, kSingle) != kinds.end()) return {kSingle};
+  return kinds;
+}
+
 std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
   return options_.source_folder / fmt::format("{:04}", candidate) /
          fmt::format("{}{}", kName, SuffixOf(options_.form));
@@ -107,9 +113,7 @@ Result<assay::Judged> Evaluator::JudgeForSearch(const assay::Candidate& built,
 }
 
 /// A hash of the work that a candidate requests; nullopt if it is unknown.
-Result<std::optional<std::string>> Evaluator::WorkOf(int64_t id) {
-  TRY(WriteSource(id));
-  TRY_ASSIGN(const assay::Candidate built, parts_.assay.Build(SourcePath(id)));
+Result<std::optional<std::string>> Evaluator::WorkOf(const assay::Candidate& built) {
   return parts_.assay.RequestedWork(built, SearchQuestion(), WorkSeed());
 }
 
@@ -117,22 +121,19 @@ uint64_t Evaluator::WorkSeed() const { return Random(options_.seed).Fork("work")
 
 Status Evaluator::EvaluateVariants(int64_t base, std::span<const int64_t> ids) {
   std::map<std::string, int64_t> known;  // work -> the first candidate that requests it
-  TRY_ASSIGN(const auto work, WorkOf(base));
-  if (work) known[*work] = base;
-  for (const int64_t id : ids) {
-    TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
+  const auto look = [&](int64_t id, const assay::Candidate& built) -> Status {
     const auto start = std::chrono::steady_clock::now();
-    TRY_ASSIGN(const auto own, WorkOf(id));
-    const auto first = own ? known.try_emplace(*own, id).first->second : id;
-    if (candidate.status == archive::CandidateStatus::kDone) continue;
-    if (first == id) {
-      TRY(Evaluate(std::vector<int64_t>{id}));
-      continue;
-    }
-    TRY(parts_.archive.Drop(
-        {id, "effect", false, DumpJson(Json{{"same_work_as", first}}), SecondsSince(start)}));
-  }
-  return {};
+    TRY_ASSIGN(const auto work, WorkOf(built));
+    const int64_t first = work ? known.try_emplace(*work, id).first->second : id;
+    TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
+    if (candidate.status == archive::CandidateStatus::kDone) return {};
+    if (first == id) return EvaluateBuilt(id, built);
+    return parts_.archive.Drop(
+        {id, "effect", false, DumpJson(Json{{"same_work_as", first}}), SecondsSince(start)});
+  };
+  std::vector<int64_t> all = {base};
+  all.insert(all.end(), ids.begin(), ids.end());
+  return Build(all, look);
 }
 
 Status Evaluator::Build(
@@ -166,20 +167,24 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
     TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
     if (candidate.status != archive::CandidateStatus::kDone) waiting.push_back(id);
   }
-  return Build(waiting, [this](int64_t id, const assay::Candidate& built) -> Status {
-    TRY(parts_.archive.MarkEvaluating(id));
-    TRY(Report(fmt::format("judging candidate {}", id)));
-    return EvaluateOne(id, built);
+  return Build(waiting, [this](int64_t id, const assay::Candidate& built) {
+    return EvaluateBuilt(id, built);
   });
+}
+
+Status Evaluator::EvaluateBuilt(int64_t id, const assay::Candidate& built) {
+  TRY(parts_.archive.MarkEvaluating(id));
+  TRY(Report(fmt::format("judging candidate {}", id)));
+  return EvaluateOne(id, built);
 }
 
 /// The "judge" stage of a candidate, with the text that later prompts show: a profile if it was
 /// accepted, otherwise what is wrong with it.
-Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& built,
+Result<archive::Stage> Evaluator::StageOf(int64_t id, const std::string& source,
+                                          const assay::Candidate& built,
                                           const assay::Judged& judged, double seconds) const {
   const records::Verdict& verdict = judged.verdict;
   Json detail{{"reasons", records::ToJson(verdict.reasons)}};
-  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
     const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
@@ -207,8 +212,9 @@ Result<std::string> Evaluator::Profile(const assay::Judged& judged) const {
 
 Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   const auto start = std::chrono::steady_clock::now();
+  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   std::optional<Standing> standing;
-  TRY_ASSIGN(const assay::Judged judged, Judge(id, built, &standing));
+  TRY_ASSIGN(const assay::Judged judged, Judge(id, source, built, &standing));
   const bool accepted = judged.verdict.decision == records::Decision::kAccepted && standing;
   archive::NewVerdict verdict;
   verdict.decision = records::Name(judged.verdict.decision);
@@ -217,12 +223,11 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
   // Of a wrong candidate, screening was all the judging.
-  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   const auto screened = screened_.find(Sha256Hex(source));
   const bool screened_out = screened != screened_.end() && !screened->second.screening.right;
   const double seconds =
       SecondsSince(start) + (screened_out ? screened->second.screening.seconds : 0);
-  TRY_ASSIGN(const archive::Stage stage, StageOf(id, built, judged, seconds));
+  TRY_ASSIGN(const archive::Stage stage, StageOf(id, source, built, judged, seconds));
   TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
   if (standing && !standing->samples.empty()) {
     TRY(parts_.archive.AddSamples(row, standing->samples));
@@ -237,10 +242,10 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
 
 /// Judges cheaply first, at the search settings. A potential new best is then judged on all
 /// settings with fresh cases.
-Result<assay::Judged> Evaluator::Judge(int64_t id, const assay::Candidate& built,
+Result<assay::Judged> Evaluator::Judge(int64_t id, const std::string& source,
+                                       const assay::Candidate& built,
                                        std::optional<Standing>* standing) {
   const assay::Question search = SearchQuestion();
-  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   TRY_ASSIGN(assay::Judged judged, JudgeForSearch(built, source));
   if (judged.verdict.decision != records::Decision::kAccepted) return judged;
   TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
@@ -273,15 +278,11 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
       Champion{&*champion_, *best->objective, static_cast<int>(counts.accepted)});
 }
 
-/// Objectives are compared on the single settings, which the paper times.
 assay::Question Evaluator::SearchQuestion() const {
   assay::Question question = question_;
-  const auto wants = [&](task::SettingKind kind) {
-    return question_.kinds.empty() ||
-           std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
-  };
+  const auto kinds = ComparedKinds(question_.kinds);
   assay::Change(question, [&](assay::Question& one) {
-    if (wants(task::SettingKind::kSingle)) one.kinds = {task::SettingKind::kSingle};
+    one.kinds = kinds;
     one.trials = 1;
     one.stop_at_first_failure = true;
     one.distributions.clear();

@@ -60,6 +60,10 @@ struct RunParts {
   assay::Assay* emulator = nullptr;
 };
 
+/// The kinds of settings at which a search compares candidates, of those that a run judges (empty:
+/// all): the single ones, which the paper times, if it judges them.
+std::vector<task::SettingKind> ComparedKinds(std::vector<task::SettingKind> kinds);
+
 /// What the cheap judgement of a source said.
 struct Screening {
   bool compiles = false, right = false;
@@ -109,11 +113,13 @@ class Evaluator {
   void ShowAgain(const std::string& stage) { parts_.events.Show({stage}); }
 
  private:
-  Result<archive::Stage> StageOf(int64_t id, const assay::Candidate& built,
-                                 const assay::Judged& judged, double seconds) const;
+  Result<archive::Stage> StageOf(int64_t id, const std::string& source,
+                                 const assay::Candidate& built, const assay::Judged& judged,
+                                 double seconds) const;
   Result<std::string> Profile(const assay::Judged& judged) const;
+  Status EvaluateBuilt(int64_t id, const assay::Candidate& built);
   Status EvaluateOne(int64_t id, const assay::Candidate& built);
-  Result<assay::Judged> Judge(int64_t id, const assay::Candidate& built,
+  Result<assay::Judged> Judge(int64_t id, const std::string& source, const assay::Candidate& built,
                               std::optional<Standing>* standing);
   Result<std::optional<Champion>> BestSoFar();
   /// A source that was compiled, and perhaps judged, before it became a candidate.
@@ -124,7 +130,7 @@ class Evaluator {
   };
   Result<Screened*> Built(const std::string& source);
   Result<assay::Judged> JudgeForSearch(const assay::Candidate& built, const std::string& source);
-  Result<std::optional<std::string>> WorkOf(int64_t id);
+  Result<std::optional<std::string>> WorkOf(const assay::Candidate& built);
   uint64_t WorkSeed() const;
   assay::Question SearchQuestion() const;
   assay::Question FinalQuestion(int64_t candidate) const;

@@ -67,6 +67,14 @@ const records::SettingReport* Counted(const records::Verdict& verdict) {
   return slowest;
 }
 
+/// The same of the first engine that has counts: a GPU has none.
+const records::SettingReport* CountedByAny(const records::Verdict& verdict) {
+  for (const records::Verdict* one : verdict.OfAllEngines()) {
+    if (const records::SettingReport* setting = Counted(*one)) return setting;
+  }
+  return nullptr;
+}
+
 /// "at n=64: 8.3 us" for each listed setting, if there are several.
 std::string EstimatesText(const records::Verdict& verdict) {
   std::string text;
@@ -170,15 +178,12 @@ std::string CountsText(const Profiled& profiled) {
 /// The kernels that the described setting launches first, then others.
 std::string ResourcesText(const records::Verdict& verdict) {
   std::vector<build::KernelResources> resources = verdict.resources;
-  for (const records::Verdict* one : verdict.OfAllEngines()) {
-    const records::SettingReport* setting = Counted(*one);
-    if (setting == nullptr) continue;
+  if (const records::SettingReport* setting = CountedByAny(verdict)) {
     std::ranges::stable_partition(resources, [&](const build::KernelResources& kernel) {
       return std::ranges::any_of(setting->counters.launches, [&](const LaunchCounters& launch) {
         return launch.kernel == Demangle(kernel.kernel);
       });
     });
-    break;
   }
   std::string text;
   for (size_t i = 0; i < std::min(kMostKernels, resources.size()); ++i) {
@@ -218,20 +223,17 @@ Limit LimitOf(const records::Verdict& verdict, std::string_view measured) {
   if (!measured.empty()) return MeasuredLimit(measured);
   constexpr std::array<std::string_view, 4> kMemory = {"dram", "l2", "l1", "atomics"};
   constexpr std::array<std::string_view, 2> kLatency = {"latency", "blocks"};
-  for (const records::Verdict* one : verdict.OfAllEngines()) {
-    const records::SettingReport* setting = Counted(*one);
-    if (setting == nullptr) continue;
-    const LaunchCounters& slowest =
-        *std::ranges::max_element(setting->counters.launches, {}, &LaunchCounters::estimated_us);
-    if (slowest.bounds.empty()) continue;
-    const auto& [bound, us] = slowest.bounds.front();
-    if (us < 0.5 * slowest.estimated_us) return {"latency of launches", "latency"};
-    Limit limit{judge::Describe(bound).name, "compute"};
-    if (std::ranges::find(kMemory, bound) != kMemory.end()) limit.bound = "memory";
-    if (std::ranges::find(kLatency, bound) != kLatency.end()) limit.bound = "latency";
-    return limit;
-  }
-  return {};
+  const records::SettingReport* setting = CountedByAny(verdict);
+  if (setting == nullptr) return {};
+  const LaunchCounters& slowest =
+      *std::ranges::max_element(setting->counters.launches, {}, &LaunchCounters::estimated_us);
+  if (slowest.bounds.empty()) return {};
+  const auto& [bound, us] = slowest.bounds.front();
+  if (us < 0.5 * slowest.estimated_us) return {"latency of launches", "latency"};
+  Limit limit{judge::Describe(bound).name, "compute"};
+  if (std::ranges::find(kMemory, bound) != kMemory.end()) limit.bound = "memory";
+  if (std::ranges::find(kLatency, bound) != kLatency.end()) limit.bound = "latency";
+  return limit;
 }
 
 std::string FeedbackPage(const Profiled& profiled) {

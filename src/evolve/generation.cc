@@ -335,30 +335,30 @@ class Generation {
     return reviews;
   }
 
-  static int64_t FirstWith(const std::map<std::string, int64_t>& works, const std::string& work,
-                           int64_t otherwise) {
-    const auto found = works.find(work);
-    return found == works.end() ? otherwise : found->second;
+  /// The work of earlier candidates that were accepted. Of those that were rejected, a variant may
+  /// be right where they are not.
+  Result<std::map<std::string, int64_t>> KnownWorks() const {
+    constexpr const char* kWhat = "the record of the screen stage";
+    std::set<int64_t> accepted;
+    for (const archive::Candidate& one : before_) {
+      if (one.objective) accepted.insert(one.id);
+    }
+    std::map<std::string, int64_t> works;
+    TRY_ASSIGN(const auto stages, parts_.archive.Stages());
+    for (const archive::Stage& stage : stages) {
+      if (stage.name != "screen" || !accepted.contains(stage.candidate)) continue;
+      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, kWhat));
+      const std::string work = JsonString(detail, "work", kWhat).value_or("");
+      if (!work.empty()) works.try_emplace(work, stage.candidate);
+    }
+    return works;
   }
 
   /// Judges all that are left cheaply. Those that are wrong get their verdict now; those that do
   /// the work of an earlier candidate are dropped.
   Status Screen() {
     std::vector<int64_t> wrong;
-    std::map<std::string, int64_t> works;
-    std::set<int64_t> accepted;
-    for (const archive::Candidate& one : before_) {
-      if (one.objective) accepted.insert(one.id);
-    }
-    TRY_ASSIGN(const auto stages, parts_.archive.Stages());
-    for (const archive::Stage& stage : stages) {
-      // Of those that were rejected later, a variant may be right where they are not.
-      if (stage.name != "screen" || !accepted.contains(stage.candidate)) continue;
-      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, "the record of the screen stage"));
-      const std::string work =
-          JsonString(detail, "work", "the record of the screen stage").value_or("");
-      if (!work.empty()) works.try_emplace(work, stage.candidate);
-    }
+    TRY_ASSIGN(const auto works, KnownWorks());
     for (Entry& entry : entries_) {
       if (entry.is_out) continue;
       TRY(ReportStage(fmt::format("screening candidate {}", entry.id)));
@@ -373,11 +373,9 @@ class Generation {
       if (!screening.work.empty()) detail["work"] = screening.work;
       TRY(RecordStage(entry, "screen", true, detail, screening.seconds, false));
       entry.estimate = screening.estimate;
-      const auto first = screening.work.empty() || !options_.novelty
-                             ? entry.id
-                             : FirstWith(works, screening.work, entry.id);
-      if (first == entry.id) continue;
-      TRY(RecordStage(entry, "effect", false, Json{{"same_work_as", first}}, 0, true));
+      const auto same = options_.novelty ? works.find(screening.work) : works.end();
+      if (same == works.end()) continue;
+      TRY(RecordStage(entry, "effect", false, Json{{"same_work_as", same->second}}, 0, true));
       ++copies_;
     }
     return parts_.evaluator.Evaluate(wrong);

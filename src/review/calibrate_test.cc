@@ -87,7 +87,7 @@ TEST(Calibrate, FindsTheThresholdForGoodReviewers) {
   const auto cases = Cases();
   const auto result = Calibrate(cases, {&reviewer}, {});
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(reviewer.asked, 44);  // nobody disagrees
+  EXPECT_EQ(reviewer.asked, 44);  // no opinions differ
   EXPECT_NEAR(result->usd, 44 * 0.01, 1e-9);
   // One of three objects: a majority passes all wrong kernels, the tuned vote none.
   EXPECT_EQ(result->majority.found, 0);

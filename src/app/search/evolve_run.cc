@@ -33,15 +33,16 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    const Recording* recording, double floor_us) {
+                                    const Recording* recording, double floor_us,
+                                    double stop_below) {
   TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
   evolution.seed = run.info.seed;
   evolution.stop = options.common.stop;
   evolution.operation = stored.operation;
   evolution.fit = stored.fit;
   evolution.proven = stored.proven;
+  evolution.stop_below = stop_below;
   if (options.objective == "time" && floor_us > 0) {
-    if (options.stop_at > 0) evolution.stop_below = floor_us / options.stop_at;
     evolution.floor = fmt::format("{:.3g} us", floor_us);
   }
   evolution.review = stored.review;

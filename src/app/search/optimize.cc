@@ -196,23 +196,20 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
       {run->archive, session->assay(), *objective, parts, session->emulator()},
       RunQuestion(task, options.target, options.common), evaluating);
   if (!evolves) evaluator.scale().budget = options.candidates + 1;
-  const auto search = [&](double floor_us) -> Result<evolve::RunResult> {
-    if (evolves) {
-      return EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr,
-                       floor_us);
-    }
-    const bool stops = options.stop_at > 0 && options.objective == "time";
-    return evolve::Tune(run->archive, evaluator, stored->start,
-                        {options.candidates, options.batch, run->info.seed,
-                         stops ? floor_us / options.stop_at : 0});
-  };
-  const auto whole = [&]() -> Result<evolve::RunResult> {
+  const auto search = [&]() -> Result<evolve::RunResult> {
     const task::Direction direction = DirectionOf(options.target);
     TRY_ASSIGN(const References references,
                ReferencesOf(*run, *session, task, direction, options.target));
-    TRY_ASSIGN(evolve::RunResult found, search(references.floor_us));
+    const bool stops = options.stop_at > 0 && options.objective == "time";
+    const double stop_below = stops ? references.floor_us / options.stop_at : 0;
+    auto found =
+        evolves ? EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr,
+                            references.floor_us, stop_below)
+                : evolve::Tune(run->archive, evaluator, stored->start,
+                               {options.candidates, options.batch, run->info.seed, stop_below});
+    if (!found || !gpu || options.objective != "time") return found;
     TRY_ASSIGN(const auto best, run->archive.Best());
-    if (!best || !gpu || options.objective != "time") return found;
+    if (!best) return found;
     const Status timed = TimePyTorch(*run, *session, task, direction, options.target,
                                      evaluator.SourcePath(best->id), best->id, parts);
     if (!timed && timed.error().code == ErrorCode::kCancelled) return tl::unexpected(timed.error());
@@ -220,7 +217,7 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
     if (!timed) parts.Note("PyTorch is not timed: " + timed.error().message);
     return found;
   };
-  const auto result = whole();
+  const auto result = search();
   OptimizeReport report;
   if (!result) {
     TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));

@@ -4,13 +4,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/ceilings.h"
 #include "assay/bench.h"
 #include "assay/roofline.h"
+#include "evolve/evaluator.h"
+#include "stats/robust.h"
 
 namespace cupel::app {
 namespace {
@@ -18,22 +20,11 @@ namespace {
 constexpr const char* kEvent = "references";
 constexpr uint64_t kSeed = 0;  // of the cases; only their sizes matter
 
-/// A geometric mean.
-class Mean {
- public:
-  void Add(double value) {
-    sum_ += std::log(value);
-    ++count_;
-  }
-  std::optional<double> Get(size_t of) const {
-    if (count_ == 0 || count_ != of) return std::nullopt;
-    return std::exp(sum_ / static_cast<double>(count_));
-  }
-
- private:
-  double sum_ = 0;
-  size_t count_ = 0;
-};
+/// The geometric mean over `count` settings; nullopt if there is none, or one has no value.
+std::optional<double> MeanOver(const std::vector<double>& values, size_t count) {
+  if (values.empty() || values.size() != count) return std::nullopt;
+  return stats::GeometricMean(values);
+}
 
 Json ToJson(const References& references) {
   Json json{{"floor_us", references.floor_us}};
@@ -72,11 +63,7 @@ std::vector<const task::Setting*> Compared(const task::Task& task, task::Directi
   assay::Question question;
   question.task = &task;
   question.direction = direction;
-  question.kinds = KindsOf(target);
-  const bool single =
-      question.kinds.empty() ||
-      std::ranges::find(question.kinds, task::SettingKind::kSingle) != question.kinds.end();
-  if (single) question.kinds = {task::SettingKind::kSingle};
+  question.kinds = evolve::ComparedKinds(KindsOf(target));
   return assay::Chosen(question);
 }
 
@@ -88,16 +75,16 @@ Result<References> ReferencesOf(OpenRun& run, Session& session, const task::Task
   if (known) return FromJson(*known);
   const device::Description device = session.engine().Device();
   const std::vector<const task::Setting*> settings = Compared(task, direction, target);
-  Mean floor;
+  std::vector<double> floors;
   for (const task::Setting* setting : settings) {
     TRY_ASSIGN(const auto outcomes, session.oracle().Cases(task, direction, *setting, 1, kSeed));
     const auto* drawn = outcomes.empty() ? nullptr : std::get_if<task::Case>(&outcomes.front());
     if (drawn == nullptr || !(device.dram_bytes > 0)) continue;
     const double bytes = assay::BytesToRead(*drawn) + assay::BytesToWrite(*drawn);
-    floor.Add(bytes / device.dram_bytes * 1e6 + device.launch_latency_us);
+    floors.push_back(bytes / device.dram_bytes * 1e6 + device.launch_latency_us);
   }
   References references;
-  references.floor_us = floor.Get(settings.size()).value_or(0);
+  references.floor_us = MeanOver(floors, settings.size()).value_or(0);
   TRY(run.archive.AddEvent(kEvent, DumpJson(ToJson(references))));
   return references;
 }
@@ -124,25 +111,25 @@ Status TimePyTorch(OpenRun& run, Session& session, const task::Task& task,
   TRY_ASSIGN(const assay::Candidate kernel, session.assay().Build(best));
   const assay::KernelToTime kernels[] = {{"best", &kernel}};
   const std::vector<const task::Setting*> settings = Compared(task, direction, target);
-  Mean eager, compile, own;
+  std::vector<double> eager, compile, own;
   for (const task::Setting* setting : settings) {
     TRY_ASSIGN(const records::SettingTimes times,
                assay::TimeSetting(session.parts(), question, *setting, kernels, options));
-    for (const auto& [name, mean] :
+    for (const auto& [name, times_of] :
          {std::pair(std::string(oracle::Name(oracle::BaselineKind::kEager)), &eager),
           std::pair(std::string(oracle::Name(oracle::BaselineKind::kCompile)), &compile),
           std::pair(std::string("best"), &own)}) {
       const records::Timing* timing = times.Find(name);
-      if (timing != nullptr && timing->is_timed()) mean->Add(timing->median.estimate);
+      if (timing != nullptr && timing->is_timed()) times_of->push_back(timing->median.estimate);
     }
   }
   References references;
   TRY_ASSIGN(references, ReferencesOf(run, session, task, direction, target));
-  references.eager_us = eager.Get(settings.size());
-  references.compile_us = compile.Get(settings.size());
+  references.eager_us = MeanOver(eager, settings.size());
+  references.compile_us = MeanOver(compile, settings.size());
   Json json = ToJson(references);
   json["candidate"] = candidate;
-  if (const auto us = own.Get(settings.size())) json["best_us"] = *us;
+  if (const auto us = MeanOver(own, settings.size())) json["best_us"] = *us;
   return run.archive.AddEvent(kEvent, DumpJson(json));
 }
 
