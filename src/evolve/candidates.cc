@@ -18,15 +18,16 @@ Result<std::vector<archive::Candidate>> CandidatesBefore(const archive::Archive&
 Result<std::optional<std::string>> TextOfJudge(const archive::Archive& archive, int64_t candidate,
                                                const char* member) {
   constexpr const char* kWhat = "the record of the judge stage";
+  std::optional<std::string> text;
   TRY_ASSIGN(const auto stages, archive.StagesOf(candidate));
   for (const archive::Stage& stage : stages) {
-    if (stage.name != "judge") continue;
+    const bool is_profile = stage.name == kProfileStage;
+    if (!is_profile && (stage.name != "judge" || text)) continue;
     TRY_ASSIGN(const Json detail, ParseJson(stage.detail, kWhat));
     if (!detail.contains(member)) continue;
-    TRY_ASSIGN(std::string text, JsonString(detail, member, kWhat));
-    return std::optional<std::string>(std::move(text));
+    TRY_ASSIGN(text, JsonString(detail, member, kWhat));
   }
-  return std::optional<std::string>();
+  return text;
 }
 
 const archive::Candidate* BestOf(const std::vector<archive::Candidate>& candidates) {

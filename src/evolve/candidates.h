@@ -16,8 +16,11 @@ namespace cupel::evolve {
 Result<std::vector<archive::Candidate>> CandidatesBefore(const archive::Archive& archive,
                                                          int generation);
 
-/// A text that the "judge" stage recorded for a candidate: "feedback" if it was accepted, "lessons"
-/// if not. nullopt if there is none.
+/// The stage that adds a profile on a GPU to what the "judge" stage recorded.
+inline constexpr const char* kProfileStage = "profile";
+
+/// A text that the stage "profile", or else "judge", recorded for a candidate: "feedback" if it was
+/// accepted, "lessons" if not. nullopt if there is none.
 Result<std::optional<std::string>> TextOfJudge(const archive::Archive& archive, int64_t candidate,
                                                const char* member);
 

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "evolve/candidates.h"
 #include "evolve/feedback.h"
 #include "evolve/lessons.h"
 #include "os/files.h"
@@ -25,6 +26,7 @@ namespace {
 /// All sources have one name, so that a screened source is found in the cache of builds when it has
 /// become a candidate.
 constexpr const char* kName = "kernel";
+constexpr size_t kMostJudged = 32;  // whose plans wait for a profile
 
 }  // namespace
 
@@ -121,19 +123,21 @@ uint64_t Evaluator::WorkSeed() const { return Random(options_.seed).Fork("work")
 
 Status Evaluator::EvaluateVariants(int64_t base, std::span<const int64_t> ids) {
   std::map<std::string, int64_t> known;  // work -> the first candidate that requests it
+  std::vector<Compared> better;
   const auto look = [&](int64_t id, const assay::Candidate& built) -> Status {
     const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(const auto work, WorkOf(built));
     const int64_t first = work ? known.try_emplace(*work, id).first->second : id;
     TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
     if (candidate.status == archive::CandidateStatus::kDone) return {};
-    if (first == id) return EvaluateBuilt(id, built);
+    if (first == id) return Compare(id, built, better);
     return parts_.archive.Drop(
         {id, "effect", false, DumpJson(Json{{"same_work_as", first}}), SecondsSince(start)});
   };
   std::vector<int64_t> all = {base};
   all.insert(all.end(), ids.begin(), ids.end());
-  return Build(all, look);
+  TRY(Build(all, look));
+  return Promote(std::move(better));
 }
 
 Status Evaluator::Build(
@@ -167,54 +171,121 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
     TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
     if (candidate.status != archive::CandidateStatus::kDone) waiting.push_back(id);
   }
-  return Build(waiting, [this](int64_t id, const assay::Candidate& built) {
-    return EvaluateBuilt(id, built);
-  });
+  std::vector<Compared> better;
+  TRY(Build(waiting,
+            [&](int64_t id, const assay::Candidate& built) { return Compare(id, built, better); }));
+  return Promote(std::move(better));
 }
 
-Status Evaluator::EvaluateBuilt(int64_t id, const assay::Candidate& built) {
+/// Judges a candidate cheaply, at the search settings, and compares it with the best so far. One
+/// that is better waits in `better`; all others get their verdict.
+Status Evaluator::Compare(int64_t id, const assay::Candidate& built,
+                          std::vector<Compared>& better) {
   TRY(parts_.archive.MarkEvaluating(id));
   TRY(Report(fmt::format("judging candidate {}", id)));
-  return EvaluateOne(id, built);
+  const auto start = std::chrono::steady_clock::now();
+  Compared compared{.id = id, .built = built};
+  TRY_ASSIGN(compared.source, parts_.archive.Source(id));
+  TRY_ASSIGN(compared.judged, JudgeForSearch(built, compared.source));
+  records::Verdict& verdict = compared.judged.verdict;
+  if (verdict.decision == records::Decision::kAccepted) {
+    TRY_ASSIGN(auto champion, BestSoFar());
+    if (champion) champion->comparison += static_cast<int>(better.size());
+    TRY_ASSIGN(compared.standing,
+               parts_.objective.Measure(built, verdict, SearchQuestion(), champion));
+    if (compared.standing && compared.standing->refused) {
+      verdict.decision = records::Decision::kRejected;
+      verdict.reasons.push_back(*compared.standing->refused);
+      compared.standing.reset();
+    }
+  }
+  compared.seconds = SecondsSince(start);
+  if (!compared.standing || !compared.standing->is_better) return Record(compared);
+  better.push_back(std::move(compared));
+  return {};
 }
 
-/// The "judge" stage of a candidate, with the text that later prompts show: a profile if it was
+/// Judges the best of those that are better than the best so far at all settings, on fresh cases,
+/// as that costs most. Judges the next one only if it is rejected.
+Status Evaluator::Promote(std::vector<Compared> better) {
+  std::ranges::stable_sort(
+      better, {}, [](const Compared& one) { return std::pair(one.standing->value, one.id); });
+  bool is_found = false;
+  for (Compared& one : better) {
+    if (is_found) {
+      one.standing->is_better = false;
+    } else {
+      const auto start = std::chrono::steady_clock::now();
+      ShowAgain(fmt::format("judging candidate {} at all settings", one.id));
+      TRY_ASSIGN(one.judged, parts_.assay.Judge(one.built, FinalQuestion(one.id)));
+      one.seconds += SecondsSince(start);
+      is_found = one.judged.verdict.decision == records::Decision::kAccepted;
+    }
+    TRY(Record(one));
+  }
+  return {};
+}
+
+/// What later prompts show of an accepted candidate; `measured`: a profile on the GPU, or nothing.
+Json Evaluator::PageOf(const Compared& one, const std::string& measured) const {
+  const records::Verdict& verdict = one.judged.verdict;
+  const std::string remarks = options_.remarks ? options_.remarks(SourcePath(one.id)) : "";
+  Json detail{{"feedback", FeedbackPage({.verdict = verdict,
+                                         .device = options_.device,
+                                         .source = one.source,
+                                         .objective = "",
+                                         .measured = measured,
+                                         .remarks = remarks,
+                                         .plan = one.judged.plan ? &*one.judged.plan : nullptr,
+                                         .planned_setting = one.judged.planned_setting})}};
+  const Limit limit = LimitOf(verdict, measured);
+  if (!limit.name.empty()) detail.update({{"bottleneck", limit.name}, {"bound", limit.bound}});
+  return detail;
+}
+
+/// The "judge" stage of a candidate, with the text that later prompts show: a page if it was
 /// accepted, otherwise what is wrong with it.
-Result<archive::Stage> Evaluator::StageOf(int64_t id, const std::string& source,
-                                          const assay::Candidate& built,
-                                          const assay::Judged& judged, double seconds) const {
-  const records::Verdict& verdict = judged.verdict;
+archive::Stage Evaluator::StageOf(const Compared& one) const {
+  const records::Verdict& verdict = one.judged.verdict;
   Json detail{{"reasons", records::ToJson(verdict.reasons)}};
   const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
-    const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
-    TRY_ASSIGN(const std::string measured, Profile(judged));
-    detail["feedback"] = FeedbackPage({.verdict = verdict,
-                                       .device = options_.device,
-                                       .source = source,
-                                       .objective = "",
-                                       .measured = measured,
-                                       .remarks = remarks,
-                                       .plan = judged.plan ? &*judged.plan : nullptr,
-                                       .planned_setting = judged.planned_setting});
-    const Limit limit = LimitOf(verdict, measured);
-    if (!limit.name.empty()) detail.update({{"bottleneck", limit.name}, {"bound", limit.bound}});
+    detail.update(PageOf(one, ""));
   } else {
-    detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));
+    detail["lessons"] =
+        Lessons(verdict, one.source, std::get_if<build::BuildFailure>(&one.built.built));
   }
-  return archive::Stage{id, "judge", accepted, DumpJson(detail), seconds};
+  // Of a wrong candidate, screening was all the judging.
+  const auto screened = screened_.find(Sha256Hex(one.source));
+  const bool screened_out = screened != screened_.end() && !screened->second.screening.right;
+  const double seconds = one.seconds + (screened_out ? screened->second.screening.seconds : 0);
+  return archive::Stage{one.id, "judge", accepted, DumpJson(detail), seconds};
 }
 
-Result<std::string> Evaluator::Profile(const assay::Judged& judged) const {
-  if (!options_.profile || !judged.plan) return std::string();
-  return options_.profile(judged);
-}
-
-Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
+Status Evaluator::Profile(int64_t id) {
+  if (!options_.profile) return {};
+  TRY_ASSIGN(const auto stages, parts_.archive.StagesOf(id));
+  if (std::ranges::find(stages, kProfileStage, &archive::Stage::name) != stages.end()) return {};
   const auto start = std::chrono::steady_clock::now();
-  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
-  std::optional<Standing> standing;
-  TRY_ASSIGN(const assay::Judged judged, Judge(id, source, built, &standing));
+  Compared one{.id = id, .built = {}};
+  TRY_ASSIGN(one.source, parts_.archive.Source(id));
+  if (const auto found = judged_.find(id); found != judged_.end()) {
+    one.judged = found->second;
+  } else {
+    TRY(WriteSource(id));
+    TRY_ASSIGN(one.built, parts_.assay.Build(SourcePath(id)));
+    TRY_ASSIGN(one.judged, parts_.assay.Judge(one.built, SearchQuestion()));
+  }
+  std::string measured;
+  if (one.judged.plan) {
+    TRY_ASSIGN(measured, options_.profile(one.judged));
+  }
+  const Json detail = measured.empty() ? Json::object() : PageOf(one, measured);
+  return parts_.archive.AddStage({id, kProfileStage, true, DumpJson(detail), SecondsSince(start)});
+}
+
+Status Evaluator::Record(const Compared& one) {
+  const auto& [id, source, built, judged, standing, spent] = one;
   const bool accepted = judged.verdict.decision == records::Decision::kAccepted && standing;
   archive::NewVerdict verdict;
   verdict.decision = records::Name(judged.verdict.decision);
@@ -222,13 +293,7 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   verdict.objective_kind = parts_.objective.Kind();
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
-  // Of a wrong candidate, screening was all the judging.
-  const auto screened = screened_.find(Sha256Hex(source));
-  const bool screened_out = screened != screened_.end() && !screened->second.screening.right;
-  const double seconds =
-      SecondsSince(start) + (screened_out ? screened->second.screening.seconds : 0);
-  TRY_ASSIGN(const archive::Stage stage, StageOf(id, source, built, judged, seconds));
-  TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
+  TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, StageOf(one)));
   if (standing && !standing->samples.empty()) {
     TRY(parts_.archive.AddSamples(row, standing->samples));
   }
@@ -237,28 +302,11 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
         "new_best", DumpJson(Json{{"candidate", id}, {verdict.objective_kind, standing->value}})));
     champion_.reset();
   }
-  return Report(fmt::format("candidate {} {}", id, verdict.decision));
-}
-
-/// Judges cheaply first, at the search settings. A potential new best is then judged on all
-/// settings with fresh cases.
-Result<assay::Judged> Evaluator::Judge(int64_t id, const std::string& source,
-                                       const assay::Candidate& built,
-                                       std::optional<Standing>* standing) {
-  const assay::Question search = SearchQuestion();
-  TRY_ASSIGN(assay::Judged judged, JudgeForSearch(built, source));
-  if (judged.verdict.decision != records::Decision::kAccepted) return judged;
-  TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
-  TRY_ASSIGN(*standing, parts_.objective.Measure(built, judged.verdict, search, champion));
-  if (!*standing) return judged;
-  if (const auto& refused = (*standing)->refused) {
-    judged.verdict.decision = records::Decision::kRejected;
-    judged.verdict.reasons.push_back(*refused);
-    standing->reset();
-    return judged;
+  if (accepted && options_.profile) {
+    judged_.insert_or_assign(id, judged);
+    if (judged_.size() > kMostJudged) judged_.erase(judged_.begin());
   }
-  if (!(*standing)->is_better) return judged;
-  return parts_.assay.Judge(built, FinalQuestion(id));
+  return Report(fmt::format("candidate {} {}", id, verdict.decision));
 }
 
 Result<std::optional<Champion>> Evaluator::BestSoFar() {

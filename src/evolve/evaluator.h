@@ -1,7 +1,7 @@
 // Takes each candidate of a run from source to verdict: build, judge, measure, archive. A candidate
-// is first judged cheaply: one trial at the search settings. A potential new best is judged again,
-// on all settings with fresh cases, before it is accepted. All state that lasts is in the archive,
-// so a run can resume after a kill at any time.
+// is first judged cheaply: one trial at the search settings. Of those that are then better than the
+// best so far, the best is judged again, on all settings with fresh cases, before it is the new
+// best. All state that lasts is in the archive, so a run can resume after a kill at any time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include "archive/archive.h"
 #include "assay/assay.h"
+#include "base/json.h"
 #include "base/part_events.h"
 #include "device/device.h"
 #include "evolve/form.h"
@@ -44,8 +45,8 @@ struct EvaluatorOptions {
   std::filesystem::path source_folder;
   /// Linter remarks on an accepted kernel, as lines. If empty, no linter runs.
   std::function<std::string(const std::filesystem::path&)> remarks = {};
-  /// The GPU profile of an accepted kernel, as a page. If empty, the page shows the judge's counts
-  /// instead. `judged` has a plan. Errors: kCancelled.
+  /// The GPU profile of an accepted kernel, as a page; empty if there is none. If not set, prompts
+  /// show the judge's counts instead. `judged` has a plan. Errors: kCancelled.
   std::function<Result<std::string>(const assay::Judged& judged)> profile = {};
 };
 
@@ -94,11 +95,16 @@ class Evaluator {
   bool measures() const { return parts_.emulator != &parts_.assay; }
   void Forget() { screened_.clear(); }
 
-  /// Judges the candidates of `ids`, in order. Skips those that have a verdict or were dropped.
+  /// Judges the candidates of `ids`, in order, and promotes at most one of them to the new best.
+  /// Skips those that have a verdict or were dropped.
   Status Evaluate(std::span<const int64_t> ids);
   /// The same for variants of `base` by the tuner. Drops those that request the same work as `base`
   /// or as an earlier variant: their changed constants have no effect.
   Status EvaluateVariants(int64_t base, std::span<const int64_t> ids);
+
+  /// Profiles an accepted candidate on the GPU, unless that was done, and adds the stage "profile"
+  /// with the page that prompts show. Does nothing without EvaluatorOptions::profile.
+  Status Profile(int64_t id);
 
   /// The file of a candidate that was judged.
   std::filesystem::path SourcePath(int64_t candidate) const;
@@ -113,14 +119,20 @@ class Evaluator {
   void ShowAgain(const std::string& stage) { parts_.events.Show({stage}); }
 
  private:
-  Result<archive::Stage> StageOf(int64_t id, const std::string& source,
-                                 const assay::Candidate& built, const assay::Judged& judged,
-                                 double seconds) const;
-  Result<std::string> Profile(const assay::Judged& judged) const;
-  Status EvaluateBuilt(int64_t id, const assay::Candidate& built);
-  Status EvaluateOne(int64_t id, const assay::Candidate& built);
-  Result<assay::Judged> Judge(int64_t id, const std::string& source, const assay::Candidate& built,
-                              std::optional<Standing>* standing);
+  /// A candidate that was judged cheaply.
+  struct Compared {
+    int64_t id = 0;
+    std::string source = {};
+    assay::Candidate built;
+    assay::Judged judged = {};
+    std::optional<Standing> standing = {};  // only if it is right, and can be compared
+    double seconds = 0;                     // that judging took
+  };
+  Status Compare(int64_t id, const assay::Candidate& built, std::vector<Compared>& better);
+  Status Promote(std::vector<Compared> better);
+  Status Record(const Compared& one);
+  Json PageOf(const Compared& one, const std::string& measured) const;
+  archive::Stage StageOf(const Compared& one) const;
   Result<std::optional<Champion>> BestSoFar();
   /// A source that was compiled, and perhaps judged, before it became a candidate.
   struct Screened {
@@ -143,6 +155,7 @@ class Evaluator {
   int64_t noted_ = 0;                         // the last new best that was reported
   std::optional<assay::Candidate> champion_;  // the best so far, built
   std::map<std::string, Screened> screened_;  // by the source's hash
+  std::map<int64_t, assay::Judged> judged_;   // accepted candidates, to profile them
   std::optional<os::TempDir> screening_;      // of their sources
 };
 

@@ -211,17 +211,24 @@ std::string CallText(const Operation& operation, const OperationCall& call) {
 
 constexpr char kCallOfProgram[] = R"(# The call
 
-Your Python file defines a class ModelNew(torch.nn.Module). It is constructed with the arguments of
-Model, and its forward is called with the arguments of Model's forward, except fn. Give it the same
-parameters and buffers, made in the same order: they get the values of Model's. So a call computes
-with these inputs, followed by parameters and buffers:
+Your Python file defines a class ModelNew(torch.nn.Module). It is constructed with {}, and its forward
+is called with the arguments of Model's forward, except fn. Give it the same parameters and buffers, made
+in the same order: they get the values of Model's. So a call computes with these inputs, followed by
+parameters and buffers:
 
 )";
+
+/// What a program's class is constructed with (constructor_of in oracle/py/signature.py).
+const char* ConstructorText(const Operation& operation) {
+  const bool has_maker = operation.code.find("def get_init_inputs(") != std::string::npos;
+  return has_maker ? "the list that\nget_init_inputs returns, as positional arguments"
+                   : "the keyword\narguments of Model";
+}
 
 std::string CallsText(const Operation& operation) {
   const bool is_program = operation.form == Form::kPython;
   std::string text =
-      is_program ? kCallOfProgram
+      is_program ? fmt::format(kCallOfProgram, ConstructorText(operation))
                  : fmt::format(
                        "# The call\n\nThe C++ function `{}` is called with these arguments, "
                        "in this order:\n\n",
@@ -279,7 +286,10 @@ std::string DeviceText(const device::Description& d) {
 }
 
 std::string OperatorsText(const task::AllowedOperators& operators) {
-  if (operators.all) return "Operators of PyTorch may compute a small part of the result.";
+  if (operators.all) {
+    return "Operators of PyTorch may compute\n  parts of the result (a convolution or a matrix "
+           "product, without TF32), but a kernel of your own must have a part in it.";
+  }
   if (operators.names.empty()) return "Operators of PyTorch that compute are rejected.";
   return fmt::format("Of PyTorch's operators, only these may compute a part of the result: {}.",
                      fmt::join(operators.names, ", "));

@@ -115,6 +115,7 @@ class Planner {
     TRY_ASSIGN(const int64_t root, JsonInt(meta, "tuned_from", kWhat));
     const auto found = by_id_.find(root);
     if (found == by_id_.end()) return memory_.Parent(candidate);
+    TRY(parts_.evaluator.Profile(root));
     TRY_ASSIGN(ParentKernel subject, memory_.Parent(*found->second));
     if (subject.feedback.empty()) return memory_.Parent(candidate);
     return subject;
@@ -123,6 +124,7 @@ class Planner {
   Result<ParentKernel> ParentOf(int64_t id) {
     const auto found = parents_.find(id);
     if (found != parents_.end()) return found->second;
+    if (options_.feedback) TRY(parts_.evaluator.Profile(id));
     TRY_ASSIGN(ParentKernel parent, memory_.Parent(*by_id_.at(id)));
     if (!options_.feedback) parent.feedback.clear();
     if (options_.summary && !parent.feedback.empty()) {

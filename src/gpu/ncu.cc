@@ -119,6 +119,7 @@ Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions
   if (with_metrics) argv.insert(argv.end(), {"--metrics", kMetrics});
   TRY_ASSIGN(const std::vector<std::string> replay, OneShotArgv(folder, options));
   argv.insert(argv.end(), replay.begin(), replay.end());
+  TRY_ASSIGN(const auto reserved, Reserve(options));
   TRY_ASSIGN(const os::RunResult run, RunNcu(std::move(argv), options.deadline, options.stop));
   if (run.status.timed_out) {
     return Fail(ErrorCode::kTimeout,

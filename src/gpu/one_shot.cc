@@ -194,4 +194,9 @@ int OneShotMain(int argc, char** argv) {
   return (*done)["completed"].get<bool>() ? 0 : 1;
 }
 
+Result<std::shared_ptr<void>> Reserve(const OneShotOptions& options) {
+  if (!options.reserve) return std::shared_ptr<void>();
+  return options.reserve();
+}
+
 }  // namespace cupel::gpu

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -30,7 +32,12 @@ struct OneShotOptions {
   int ordinal = 0;
   std::chrono::seconds deadline{300};
   std::stop_token stop = {};  // ends the program
+  /// Reserves the GPU while the program runs; not called for anything else. Empty: no need.
+  std::function<Result<std::shared_ptr<void>>()> reserve = {};
 };
+
+/// What `options` reserves; null if there is no need.
+Result<std::shared_ptr<void>> Reserve(const OneShotOptions& options);
 
 /// Writes plan.json, image-N.ptx, image-N.cubin if there is one, and argument-N.bin to `folder`.
 /// The arguments are the storages of the tensor leaves in order (engine::Program::Execute).

@@ -70,7 +70,9 @@ Result<TimedCalls> TimeOneShot(const std::filesystem::path& folder, int repeats,
   spawn.env = os::CurrentEnvironment();
   spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs like nvidia-smi
   spawn.stop = options.stop;
+  TRY_ASSIGN(auto reserved, Reserve(options));
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), options.deadline, kMostOutput));
+  reserved.reset();
   if (!run.status.exited || run.status.code > 1 || run.out.empty() || run.out_truncated) {
     return Fail(ErrorCode::kEnvironment, run.err.empty()
                                              ? "the replay ended with " + run.status.Describe()

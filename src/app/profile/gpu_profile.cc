@@ -127,6 +127,7 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   options.ordinal = call.ordinal;
   options.program = call.program;
   options.stop = call.stop;
+  options.reserve = call.reserve;
   auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -46,6 +48,8 @@ struct GpuCall {
   std::filesystem::path keep;  // folder for the call and the report; empty: a temporary one
   std::filesystem::path program = "/proc/self/exe";  // must support gpu::kOneShotCommand
   std::stop_token stop = {};                         // ends the profiler and the emulation
+  /// Reserves the GPU while the profiler uses it. Empty: no need.
+  std::function<Result<std::shared_ptr<void>>()> reserve = {};
 };
 
 /// An Error means that cupel itself failed. A missing profiler is not an Error: see

@@ -48,9 +48,9 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall profiled{
       *call.judged.plan, call.judged.images, storages, session.engine().Device(), ordinal, {}};
+  profiled.reserve = [&] { return session.engine().Reserve(); };
   profiled.stop = session.parts().stop;
   if (!keep.empty()) profiled.keep = keep / setting->id;
-  TRY_ASSIGN(const auto reserved, session.engine().Reserve());
   return ProfileOnGpu(profiled);
 }
 

@@ -25,8 +25,8 @@ struct CallToProfile {
   const assay::Judged& judged;   // has a plan
 };
 
-/// Profiles the call on one more case with the same shapes. Reserves the GPU meanwhile. `keep` as
-/// in GpuCall.
+/// Profiles the call on one more case with the same shapes. Reserves the GPU while it runs there.
+/// `keep` as in GpuCall.
 Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep);
 

@@ -107,7 +107,7 @@ bool SharedChecker::CheckElsewhere(const Lane& lane, uint32_t granule) {
   // Strong accesses do not race with each other.
   const GlobalStamp racing = strong && HasFlag(write) ? stamps.weak_writes[granule] : write;
   if (lane.kind.store && SameInstruction(write, mine, lane, granule)) {
-    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
+    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes, lane.bytes);
   } else if (!IsKnown(racing, lane, false) && !ReportSibling(lane, granule, racing, true)) {
     return false;
   }

@@ -281,7 +281,7 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& last_write, Glob
     return false;
   }
   if (lane.kind.store && SameInstruction(write, lane, granule)) {
-    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
+    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes, lane.bytes);
   } else if (!Ordered(write, lane, false)) {
     const bool both_atomic =
         strong && HasFlag(write) && (!lane.kind.is_of_block || BlockOf(write) == lane.block);
@@ -378,7 +378,7 @@ bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uin
       ->Check(warp, op, kind, active, bytes, base, offsets);
 }
 
-bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
+bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  const uint32_t* low_halves) {
   const Hint& hint = warp.hints[op->count];
   if (hint.stamps == nullptr) return true;
@@ -386,8 +386,6 @@ bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t
   for (int lane = 0; lane < kLanes; ++lane) {
     offsets[lane] = low_halves[lane] - static_cast<uint32_t>(hint.begin);
   }
-  AccessKind kind;
-  kind.store = store;
   return CheckGlobal(warp, op, kind, active, bytes, hint.begin, offsets);
 }
 

@@ -23,7 +23,7 @@ bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uin
                  uint64_t base, const uint32_t* offsets);
 /// The same for memory that may not be watched. Takes the lower halves of addresses that the op's
 /// hint spans.
-bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
+bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  const uint32_t* low_halves);
 /// Copies to these places of shared memory have begun. The places have no value until the wait.
 void NoteCopyUnderWay(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,

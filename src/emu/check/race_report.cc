@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "emu/check/race_trial.h"
 #include "emu/check/report.h"
@@ -19,6 +21,8 @@
 namespace cupel::emu {
 
 namespace {
+
+constexpr size_t kMostStored = 32;  // bytes of a lane
 
 std::string Missing(const RaceReport& report, bool both_write) {
   if (report.in_cluster) {
@@ -139,20 +143,32 @@ std::string OfLine(const Warp& warp, const Op* op) {
   return line > 0 ? fmt::format(" of line {}", line) : std::string();
 }
 
-bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
-                     const std::byte* host, uint32_t bytes) {
-  std::byte value[32];
-  if (!kind.plain || bytes > sizeof value) return false;
-  StoredValue(warp, op, static_cast<int>(lane), value);
-  return std::memcmp(value, host, bytes) == 0;
+namespace {
+
+/// Of a store: the `bytes` bytes that `lane` stores; null if they are not known.
+const std::byte* ValueOf(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
+                         uint32_t bytes, std::span<std::byte> room) {
+  if (kind.stored != nullptr) return kind.stored + size_t{lane} * bytes;
+  if (!kind.plain || bytes > room.size()) return nullptr;
+  StoredValue(warp, op, static_cast<int>(lane), room.data());
+  return room.data();
 }
 
-void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other) {
-  if (!kind.plain) return;
-  std::byte values[2][32];
-  StoredValue(warp, op, static_cast<int>(lane), values[0]);
-  StoredValue(warp, op, static_cast<int>(other), values[1]);
-  if (std::memcmp(values[0], values[1], AccessShape::Unpack(op->aux).bytes()) == 0) return;
+}  // namespace
+
+bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
+                     const std::byte* host, uint32_t bytes) {
+  std::array<std::byte, kMostStored> room;
+  const std::byte* value = ValueOf(warp, op, kind, lane, bytes, room);
+  return value != nullptr && std::memcmp(value, host, bytes) == 0;
+}
+
+void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other,
+                   uint32_t bytes) {
+  std::array<std::byte, kMostStored> rooms[2];
+  const std::byte* mine = ValueOf(warp, op, kind, lane, bytes, rooms[0]);
+  const std::byte* before = ValueOf(warp, op, kind, other, bytes, rooms[1]);
+  if (mine == nullptr || before == nullptr || std::memcmp(mine, before, bytes) == 0) return;
   Warn(warp, op, "store_conflict",
        fmt::format("Lanes {} and {} of a warp store different values to the same address, so the "
                    "final value is undefined.",

@@ -49,10 +49,12 @@ int LineOfId(const Warp& warp, uint32_t id);
 /// " of line 12"; empty if the line is not known.
 std::string OfLine(const Warp& warp, const Op* op);
 
-/// True if `lane`'s value of a plain store equals the `bytes` bytes at `host`.
+/// True if what `lane` stores is known, and equals the `bytes` bytes at `host`.
 bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
                      const std::byte* host, uint32_t bytes);
-/// Two lanes of one plain store write the same place: warns if their values differ.
-void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other);
+/// Two lanes of one store write the same place: warns if their values, of `bytes` bytes, are known
+/// and differ.
+void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other,
+                   uint32_t bytes);
 
 }  // namespace cupel::emu

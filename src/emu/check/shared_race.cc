@@ -276,7 +276,7 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
   if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
   const bool strong = lane.kind.strong();
   if (lane.kind.store && SameInstruction(write, lane.stamp, lane, granule)) {
-    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
+    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes, lane.bytes);
   } else if (!Ordered(write, lane, false)) {
     if (!(strong && HasFlag(write))) {
       if (!ReportRace(lane, granule, write, true)) return false;

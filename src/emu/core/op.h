@@ -96,6 +96,9 @@ struct AccessKind {
   bool plain = false;    // Op::aux is an AccessShape, and the operation a load or store
   bool proxied = false;  // a read by the asynchronous proxy
   bool copied = false;   // a store by cp.async
+  /// What lanes store together: the bytes of lane 0, of lane 1, …. Null if `plain` says it, or if
+  /// it is not known. Valid during the check.
+  const std::byte* stored = nullptr;
 
   bool reads() const { return !store || (atomic && !plain); }
   bool strong() const { return atomic || is_volatile; }

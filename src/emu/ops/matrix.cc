@@ -23,6 +23,8 @@
 namespace cupel::emu {
 namespace {
 
+constexpr size_t kMostFragmentBytes = 8;  // of one access of a lane
+
 using MatrixRow = std::array<uint16_t, 8>;
 using Square = std::array<MatrixRow, 8>;  // one register of all lanes, as 16-bit elements
 
@@ -39,15 +41,19 @@ MemorySpace ResolveSpace(MemorySpace space, uint64_t* address) {
   return MemorySpace::kShared;
 }
 
-/// Counts and checks one access of the lanes in `lanes`. Returns false after an error.
-bool Observe(Warp& warp, const Op* op, MemorySpace space, bool store, uint32_t lanes,
+/// Counts and checks one access of the lanes in `lanes`, before it is done. `stored`: the `bytes`
+/// bytes that each lane stores; null for a load. Returns false after an error.
+bool Observe(Warp& warp, const Op* op, MemorySpace space, const std::byte* stored, uint32_t lanes,
              uint32_t bytes, const uint32_t* offsets) {
+  AccessKind kind;
+  kind.store = stored != nullptr;
+  kind.stored = stored;
   if (space == MemorySpace::kGlobal) {
     if (warp.counting) CountGlobal(warp, op, lanes, 0, offsets);
-    return CheckGlobal(warp, op, store, lanes, bytes, offsets);
+    return CheckGlobal(warp, op, kind, lanes, bytes, offsets);
   }
   if (warp.counting) CountShared(warp, op, lanes, bytes, offsets);
-  return !warp.checking || CheckShared(warp, op, store, false, lanes, bytes, offsets);
+  return !warp.checking || CheckShared(warp, op, kind, lanes, bytes, offsets);
 }
 
 Square Transposed(const Square& in) {
@@ -85,28 +91,33 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
     if (rows[static_cast<size_t>(lane)] == nullptr) return nullptr;
     offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(address);
   }
+  std::array<Square, 4> squares;
+  if (shape.store) {
+    for (int j = 0; j < matrices; ++j) {
+      Square& square = squares[static_cast<size_t>(j)];
+      std::memcpy(square.data(), warp.frame + list[j], sizeof square);
+      if (transposed) square = Transposed(square);
+    }
+  }
+  const auto* stored = shape.store ? reinterpret_cast<const std::byte*>(squares.data()) : nullptr;
   const uint32_t lanes = matrices == 4 ? kFullMask : (1u << (8 * matrices)) - 1;
   if ((warp.counting || warp.checking) &&
-      !Observe(warp, op, space, shape.store, lanes, sizeof(MatrixRow), offsets.data())) {
+      !Observe(warp, op, space, stored, lanes, sizeof(MatrixRow), offsets.data())) {
     return nullptr;
   }
   for (int j = 0; j < matrices; ++j) {
-    Square square;
-    std::byte* slot = warp.frame + list[j];
-    if (shape.store) {
-      std::memcpy(square.data(), slot, sizeof square);
-      if (transposed) square = Transposed(square);
-    }
+    Square& square = squares[static_cast<size_t>(j)];
     for (size_t i = 0; i < 8; ++i) {
       std::byte* row = rows[static_cast<size_t>(8 * j) + i];
-      std::memcpy(shape.store ? row : reinterpret_cast<std::byte*>(square.data() + i),
-                  shape.store ? reinterpret_cast<std::byte*>(square.data() + i) : row,
-                  sizeof(MatrixRow));
+      if (shape.store) {
+        std::memcpy(row, square[i].data(), sizeof(MatrixRow));
+      } else {
+        std::memcpy(square[i].data(), row, sizeof(MatrixRow));
+      }
     }
-    if (!shape.store) {
-      if (transposed) square = Transposed(square);
-      std::memcpy(slot, square.data(), sizeof square);
-    }
+    if (shape.store) continue;
+    if (transposed) square = Transposed(square);
+    std::memcpy(warp.frame + list[j], square.data(), sizeof square);
   }
   return op + 1;
 }
@@ -228,20 +239,28 @@ class FragmentAccess {
     const uint32_t step = shape_.contiguous ? slot_elements_ : 1;
     for (uint32_t part = 0; part < slot_elements_; part += step) {
       std::array<uint32_t, kLanes> offsets{};
+      std::array<std::byte*, kLanes> memory{};
+      std::array<std::byte, size_t{kLanes} * kMostFragmentBytes> cells;
+      const auto cell = [&](uint32_t lane) {
+        return warp_.frame + slot + lane * width + part * shape_.bytes();
+      };
       for (uint32_t lane = 0; lane < kLanes; ++lane) {
         const uint64_t offset = OffsetOf(line, column, lane, e + part);
         offsets[lane] = static_cast<uint32_t>(address_ + offset);
-        std::byte* memory = host_ != nullptr
-                                ? host_ + offset
-                                : ResolveLane(warp_, op_, space_, static_cast<int>(lane),
-                                              address_ + offset, bytes, access_.store);
-        if (memory == nullptr) return false;
-        std::byte* cell = warp_.frame + slot + lane * width + part * shape_.bytes();
-        std::memcpy(access_.store ? memory : cell, access_.store ? cell : memory, bytes);
+        memory[lane] = host_ != nullptr ? host_ + offset
+                                        : ResolveLane(warp_, op_, space_, static_cast<int>(lane),
+                                                      address_ + offset, bytes, access_.store);
+        if (memory[lane] == nullptr) return false;
+        if (access_.store) std::memcpy(cells.data() + size_t{lane} * bytes, cell(lane), bytes);
       }
       if ((warp_.counting || warp_.checking) &&
-          !Observe(warp_, op_, space_, access_.store, kFullMask, bytes, offsets.data())) {
+          !Observe(warp_, op_, space_, access_.store ? cells.data() : nullptr, kFullMask, bytes,
+                   offsets.data())) {
         return false;
+      }
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        std::byte* const from = access_.store ? cell(lane) : memory[lane];
+        std::memcpy(access_.store ? memory[lane] : cell(lane), from, bytes);
       }
     }
     return true;

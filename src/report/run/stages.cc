@@ -101,8 +101,8 @@ std::string NoteOf(const Json& detail) {
 }
 
 /// The known stages in their order. Others come after them.
-constexpr const char* kOrder[] = {"novelty", "build",     "review", "screen",
-                                  "effect",  "selection", "judge",  "measure"};
+constexpr const char* kOrder[] = {"novelty",   "build", "review",  "screen", "effect",
+                                  "selection", "judge", "profile", "measure"};
 
 bool OnEngine(const std::string& stage) {
   return stage == "screen" || stage == "judge" || stage == "measure";
