@@ -248,6 +248,7 @@ Result<Reply> Extensions::Assemble(const Json& question) {
     return Reply(built_.emplace(key, Failed(RefusalOf(*failure, "kernel " + name))).first->second);
   }
   auto& image = std::get<build::Image>(outcome);
+  image.is_of_triton = true;
   auto kernels = record::KernelsOf(*module, image);
   const auto kernel = std::find_if(kernels.begin(), kernels.end(),
                                    [&](const record::Kernel& k) { return k.name == name; });

@@ -261,5 +261,57 @@ TEST(BlockClocks, OrdersAccessesByBarriersAndWarpSync) {
   EXPECT_FALSE(clocks.Before(0, clocks.of(0).now - 1, 0, 20));
 }
 
+/// `several` warps store the rows of one 8x8 matrix by stmatrix; each adds `step` times its index.
+std::string SameRows(const char* step) {
+  return std::string(R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry rows(.param .u64 out) {
+  .reg .b32 %r<10>;
+  .reg .b64 %rd<4>;
+  .shared .align 16 .b8 tile[128];
+  mov.u32 %r1, %tid.x;
+  shr.u32 %r2, %r1, 5;
+  mul.lo.u32 %r3, %r2, )") +
+         step + R"(;
+  and.b32 %r4, %r1, 31;
+  add.u32 %r5, %r3, %r4;
+  and.b32 %r6, %r4, 7;
+  shl.b32 %r6, %r6, 4;
+  mov.u32 %r7, tile;
+  add.u32 %r8, %r7, %r6;
+  stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r8], {%r5};
+  bar.sync 0;
+  shl.b32 %r6, %r4, 2;
+  add.u32 %r8, %r7, %r6;
+  ld.shared.u32 %r9, [%r8];
+  ld.param.u64 %rd1, [out];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r9;
+  ret;
+}
+)";
+}
+
+// Triton's warps store copies of a small tile.
+TEST_P(RaceTest, RowsOfMatricesMayBeStoredTwiceIfTheyAreEqual) {
+  const auto launch = [](const char* step) {
+    Interpreter own(SameRows(step), GetParam());
+    own.CheckEverything();
+    return own.Launch("rows", {1}, {64}, own.Empty<int>(64));
+  };
+  const LaunchOutcome equal = launch("0");
+  EXPECT_TRUE(equal.completed) << Summary(equal);
+  for (const records::Finding& finding : equal.findings) {
+    EXPECT_EQ(finding.severity, records::Severity::kWarning) << Summary(equal);
+  }
+  const LaunchOutcome different = launch("1");
+  EXPECT_FALSE(different.completed);
+  ASSERT_EQ(different.findings.size(), 1u) << Summary(different);
+  EXPECT_EQ(different.findings[0].code, "shared_race");
+}
+
 }  // namespace
 }  // namespace cupel::emu

@@ -122,6 +122,7 @@ struct Code {
   std::vector<int32_t> lists;
   std::map<uint64_t, int32_t> functions;  // first op of each callable function, by its address
   int32_t frame_bytes = 0;
+  bool is_of_triton = false;  // Triton's compiler made the PTX
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;
   std::vector<ParameterSlot> parameters;

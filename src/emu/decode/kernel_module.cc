@@ -14,8 +14,8 @@ namespace cupel::emu {
 Kernel::Kernel() = default;
 Kernel::~Kernel() = default;
 
-KernelModule::KernelModule(const ptx::Module& module, int vector_level)
-    : module_(module), vector_level_(vector_level) {
+KernelModule::KernelModule(const ptx::Module& module, int vector_level, bool is_of_triton)
+    : module_(module), vector_level_(vector_level), is_of_triton_(is_of_triton) {
   for (const ptx::Function& function : module_.functions) {
     global_granule_shift_ =
         std::min(global_granule_shift_, GranuleShift(function, MemorySpace::kGlobal));
@@ -24,8 +24,8 @@ KernelModule::KernelModule(const ptx::Module& module, int vector_level)
 KernelModule::~KernelModule() = default;
 
 Result<std::unique_ptr<KernelModule>> KernelModule::Decode(const ptx::Module& module,
-                                                           int vector_level) {
-  return std::unique_ptr<KernelModule>(new KernelModule(module, vector_level));
+                                                           int vector_level, bool is_of_triton) {
+  return std::unique_ptr<KernelModule>(new KernelModule(module, vector_level, is_of_triton));
 }
 
 const Kernel* KernelModule::Find(std::string_view name) const {
@@ -36,6 +36,7 @@ const Kernel* KernelModule::Find(std::string_view name) const {
   if (function == nullptr || !function->is_entry || function->is_declaration) return nullptr;
   auto kernel = std::make_unique<Kernel>();
   Decoder(module_, Handlers(vector_level_)).Decode(*function, kernel.get());
+  if (kernel->code) kernel->code->is_of_triton = is_of_triton_;
   return kernels_.emplace(std::string(name), std::move(kernel)).first->second.get();
 }
 

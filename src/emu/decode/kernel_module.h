@@ -23,9 +23,10 @@ class KernelModule {
  public:
   /// Keeps a copy of the module. Does not decode kernels: a kernel that is never launched may be
   /// unsupported. `vector_level` (for tests) limits the instruction set that handlers use, see
-  /// handlers.h.
+  /// handlers.h. `is_of_triton`: Triton's compiler made the module.
   static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module,
-                                                      int vector_level = 2);
+                                                      int vector_level = 2,
+                                                      bool is_of_triton = false);
   ~KernelModule();
 
   /// The entry `name` (mangled), decoded on first use; null if there is none.
@@ -36,10 +37,11 @@ class KernelModule {
   int global_granule_shift() const { return global_granule_shift_; }
 
  private:
-  KernelModule(const ptx::Module& module, int vector_level);
+  KernelModule(const ptx::Module& module, int vector_level, bool is_of_triton);
 
   ptx::Module module_;
   int vector_level_ = 2;
+  bool is_of_triton_ = false;
   int global_granule_shift_ = 2;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;

@@ -801,7 +801,7 @@ class Emulator : public engine::Engine {
         break;
       }
       TRY(module);
-      TRY_ASSIGN(modules.emplace_back(), KernelModule::Decode(*module));
+      TRY_ASSIGN(modules.emplace_back(), KernelModule::Decode(*module, 2, image->is_of_triton));
     }
     return std::make_unique<EmulatedProgram>(device_, images, options_, std::move(modules),
                                              std::move(unsupported), std::move(memory));

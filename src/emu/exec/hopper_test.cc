@@ -171,6 +171,20 @@ TEST_P(HopperTest, FindsMissingFencesAndBarriers) {
   ExpectFound(Gemm(kNoInitSync), "shared_race", "mbarrier");
 }
 
+// tl.dot with max_num_imprecise_acc. ptxas injects the wait (its message C7517).
+TEST_P(HopperTest, WarnsOfSumsThatTritonReadsBeforeTheWait) {
+  Interpreter own = std::exchange(emu, Interpreter(TestData("hopper.ptx"), GetParam(), true));
+  emu.CheckEverything();
+  const LaunchOutcome outcome = Gemm(kNoProductWait);
+  emu = std::move(own);
+  EXPECT_TRUE(outcome.completed) << Summary(outcome);
+  ASSERT_FALSE(outcome.findings.empty());
+  for (const records::Finding& finding : outcome.findings) {
+    EXPECT_EQ(finding.code, "missing_wgmma_wait") << Summary(outcome);
+    EXPECT_EQ(finding.severity, records::Severity::kWarning) << Summary(outcome);
+  }
+}
+
 TEST_P(HopperTest, FindsMisuseOfProducts) {
   ExpectFound(Gemm(kNoProductWait), "missing_wgmma_wait", "wgmma.wait_group");
   ExpectFound(Gemm(kNoCommit), "missing_wgmma_wait", "wgmma.wait_group");

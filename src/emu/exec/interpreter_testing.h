@@ -29,11 +29,11 @@ namespace cupel::emu {
 /// Buffers and parameters for launches of one module's kernels.
 class Interpreter {
  public:
-  explicit Interpreter(const std::string& text, int vector_level = 2) {
+  explicit Interpreter(const std::string& text, int vector_level = 2, bool is_of_triton = false) {
     auto module = ptx::Parse(text);
     EXPECT_TRUE(module) << (module ? "" : module.error().message);
     if (!module) return;
-    auto kernels = KernelModule::Decode(*module, vector_level);
+    auto kernels = KernelModule::Decode(*module, vector_level, is_of_triton);
     kernels_ = std::move(*kernels);
     auto memory = GlobalMemory::Create();
     memory_ = std::make_unique<GlobalMemory>(std::move(*memory));

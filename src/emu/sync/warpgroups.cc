@@ -166,6 +166,20 @@ std::vector<WarpgroupProduct*> Warpgroups::OthersOf(const WarpgroupProduct& prod
   return found;
 }
 
+namespace {
+
+/// Triton adds a product's sums before the wait where tl.dot has max_num_imprecise_acc. PTX leaves
+/// that undefined; ptxas injects the wait, and says so (message C7517).
+void WarnOfTriton(Warp& warp, const Op* op, const Op* product) {
+  Warn(warp, op, "missing_wgmma_wait",
+       fmt::format("Triton's compiler reads a register that the wgmma instruction{} still "
+                   "computes, without wgmma.wait_group before it. ptxas injects the wait; PTX does "
+                   "not promise that it works.",
+                   OfLine(warp, product)));
+}
+
+}  // namespace
+
 bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg, int32_t from) {
   Progress& progress = warps_[warp.index];
   if (touch == RegisterTouch::kCopy) {
@@ -177,6 +191,10 @@ bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg,
   const bool writes = touch != RegisterTouch::kRead;
   if (in_progress && (writes || !owner.only_reads)) {
     const size_t at = static_cast<size_t>(owner.product - progress.completed - 1);
+    if (!writes && warp.worker->launch->code->is_of_triton) {
+      WarnOfTriton(warp, op, progress.products[at].op);
+      return true;
+    }
     Fault(
         warp, op, "missing_wgmma_wait",
         fmt::format("The kernel {} a register that the wgmma instruction{} still {}: wait for its "
