@@ -77,7 +77,9 @@ class Evolve(CupelTest):
 
     def test_a_killed_run_ends_like_an_undisturbed_one(self):
         undisturbed, run = self.folder / "a", self.folder / "b"
+        begin = time.monotonic()
         self.assertEqual(self.cupel(*self.command(undisturbed), timeout=600).status, 0)
+        whole = time.monotonic() - begin
         answered = len(self.asked.read_text().split())
         self.asked.unlink()
         rng = random.Random(4)
@@ -86,7 +88,7 @@ class Evolve(CupelTest):
         for _ in range(6):
             process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        env=self.environment(), cwd=self.folder)
-            time.sleep(rng.uniform(0.2, 4))
+            time.sleep(rng.uniform(0.02, 0.3) * whole)
             kills += process.poll() is None
             process.send_signal(signal.SIGKILL)
             process.wait()
