@@ -42,24 +42,34 @@ class Planner {
                     const std::vector<archive::Candidate>& before) {
     Plan plan;
     plan.island = IslandOf(generation, state_.islands.size());
+    const auto& members = state_.islands[plan.island].members;
     TRY_ASSIGN(failures_, memory_.Failures(before, options_.failures));
-    for (int i = 0; i < options_.proposals; ++i) {
-      const bool first = plan.slots.empty();
-      const Random own = random.Fork(fmt::format("slot {}", i));
-      if (options_.sequential && !first) {  // continues the same conversation
-        Slot slot = plan.slots.front();
-        slot.number = i;
-        plan.slots.push_back(std::move(slot));
-        continue;
-      }
-      TRY_ASSIGN(Slot slot, MakeSlot(i, plan.island, own));
+    const int chosen = options_.sequential ? 1 : options_.proposals;
+    for (int i = 0; i < chosen; ++i) {
+      TRY_ASSIGN(Slot slot, Choose(i, plan.island, RandomOf(i, random)));
+      plan.slots.push_back(std::move(slot));
+    }
+    // Before any prompt is made, so that all of them show the same, also after a kill.
+    if (options_.feedback) TRY(ProfileParents(plan.slots));
+    for (Slot& slot : plan.slots) {
+      TRY(Fill(slot, members, RandomOf(slot.number, random)));
+    }
+    // The others continue the first one's conversation.
+    for (int i = chosen; i < options_.proposals; ++i) {
+      Slot slot = plan.slots.front();
+      slot.number = i;
       plan.slots.push_back(std::move(slot));
     }
     return plan;
   }
 
  private:
-  Result<Slot> MakeSlot(int number, size_t home, const Random& random) {
+  static Random RandomOf(int slot, const Random& random) {
+    return random.Fork(fmt::format("slot {}", slot));
+  }
+
+  /// A slot with its model, parents and operator.
+  Result<Slot> Choose(int number, size_t home, const Random& random) {
     Slot slot;
     slot.number = number;
     slot.model = state_.ensemble.Choose();
@@ -80,8 +90,19 @@ class Planner {
     } else if (options_.edits && unit < kCrossoverShare + kEditShare) {
       slot.op = Operator::kEdit;
     }
-    TRY(Fill(slot, members, random));
     return slot;
+  }
+
+  Status ProfileParents(const std::vector<Slot>& slots) {
+    for (const Slot& slot : slots) {
+      for (const int64_t id : slot.parents) {
+        TRY(parts_.evaluator.Profile(id));
+        if (!options_.summary) continue;
+        TRY_ASSIGN(const archive::Candidate* subject, SubjectOf(*by_id_.at(id)));
+        TRY(parts_.evaluator.Profile(subject->id));
+      }
+    }
+    return {};
   }
 
   Status Fill(Slot& slot, const std::vector<Scored>& members, const Random& random) {
@@ -108,29 +129,27 @@ class Planner {
 
   /// What the advice on a kernel is about: of a variant by the tuner, the kernel that it varies, so
   /// that all variants of a kernel cost one question.
-  Result<ParentKernel> SubjectOf(const archive::Candidate& candidate) {
+  Result<const archive::Candidate*> SubjectOf(const archive::Candidate& candidate) {
     constexpr const char* kWhat = "the archive's candidates";
     TRY_ASSIGN(const Json meta, ParseJson(candidate.meta, kWhat));
-    if (!meta.contains("tuned_from")) return memory_.Parent(candidate);
+    if (!meta.contains("tuned_from")) return &candidate;
     TRY_ASSIGN(const int64_t root, JsonInt(meta, "tuned_from", kWhat));
     const auto found = by_id_.find(root);
-    if (found == by_id_.end()) return memory_.Parent(candidate);
-    TRY(parts_.evaluator.Profile(root));
-    TRY_ASSIGN(ParentKernel subject, memory_.Parent(*found->second));
-    if (subject.feedback.empty()) return memory_.Parent(candidate);
-    return subject;
+    if (found == by_id_.end()) return &candidate;
+    TRY_ASSIGN(const auto feedback, TextOfJudge(parts_.archive, root, "feedback"));
+    return feedback ? found->second : &candidate;
   }
 
   Result<ParentKernel> ParentOf(int64_t id) {
     const auto found = parents_.find(id);
     if (found != parents_.end()) return found->second;
-    if (options_.feedback) TRY(parts_.evaluator.Profile(id));
     TRY_ASSIGN(ParentKernel parent, memory_.Parent(*by_id_.at(id)));
     if (!options_.feedback) parent.feedback.clear();
     if (options_.summary && !parent.feedback.empty()) {
-      TRY_ASSIGN(const ParentKernel subject, SubjectOf(*by_id_.at(id)));
-      auto advice = Recommend(*parts_.reviewers.front(), options_.operation, subject.source,
-                              subject.feedback);
+      TRY_ASSIGN(const archive::Candidate* subject, SubjectOf(*by_id_.at(id)));
+      TRY_ASSIGN(const ParentKernel shown, memory_.Parent(*subject));
+      auto advice =
+          Recommend(*parts_.reviewers.front(), options_.operation, shown.source, shown.feedback);
       if (advice) parent.recommendations = *std::move(advice);
       // Without advice the prompt has only the page. If no model can be asked, a later step fails.
     }
