@@ -24,7 +24,7 @@ _cupel_command() {
     'task controls') subcommands='' options='-h --help --backward --settings --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet' ;;
     'task filter') subcommands='' options='-h --help --all --backward --settings --full-size --seconds --seed --python --json -q --quiet' ;;
     'task import') subcommands='' options='-h --help -o --output --name --module --inputs --init --eval --force --report --seconds --memory --jobs --python --json -q --quiet' ;;
-    'report') subcommands='' options='-h --help --compare --html --json -q --quiet' ;;
+    'report') subcommands='' options='-h --help --compare --html --svg --json -q --quiet' ;;
     'doctor') subcommands='' options='-h --help --python --json -q --quiet' ;;
     'selftest') subcommands='' options='-h --help --filter --jobs --device --engines --gpu-model --model --python --seed --json -q --quiet' ;;
     'worker') subcommands='' options='-h --help --python --cases --allow-weak-sandbox' ;;
@@ -62,7 +62,7 @@ _cupel_value() {
     'stream -o' | 'translate -o' | 'review calibrate -o' | 'stream --output' | 'translate --output') kind='file' ;;
     *' --task') kind='task' ;;
     *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
-    *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
+    *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --svg' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
     *' --flag' | *' --compile-limit' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --stop-at' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --lessons' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'prove' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
-set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --form --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --lessons --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --stop-at --task --timed --timeout --transcript --trials --without --workers -o
+set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --form --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --lessons --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --stop-at --svg --task --timed --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
 function __cupel_command
@@ -404,6 +404,7 @@ complete -c cupel -n '__cupel_at \'report\'' -a '(__fish_complete_directories)'
 complete -c cupel -n '__cupel_at \'report\'' -s h -l help -d 'Print this help message and exit'
 complete -c cupel -n '__cupel_at \'report\'' -l compare -d 'Compare several runs side by side'
 complete -c cupel -n '__cupel_at \'report\'' -l html -r -F -d 'Write the HTML page to FILE (default: report.html in RUN)'
+complete -c cupel -n '__cupel_at \'report\'' -l svg -r -F -d 'With --compare: draw to FILE how the gains grow with the kernels judged'
 complete -c cupel -n '__cupel_at \'report\'' -l json -r -F -d 'Also write the result to FILE as JSON'
 complete -c cupel -n '__cupel_at \'report\'' -s q -l quiet -d 'Print only the result'
 complete -c cupel -n '__cupel_at \'doctor\'' -s h -l help -d 'Print this help message and exit'

@@ -10,6 +10,7 @@
 #include "cli/json_file.h"
 #include "os/files.h"
 #include "report/run/compare.h"
+#include "report/run/compare_svg.h"
 #include "report/run/text.h"
 
 namespace cupel::cli {
@@ -49,6 +50,10 @@ Result<int> Compare(const ReportCommand& command) {
   fmt::print("{}", report::ComparisonText(comparison));
   if (!command.html.empty()) {
     TRY(WriteHtml(command.html, {}, report::ComparisonHtml(comparison)));
+  }
+  if (!command.svg.empty()) {
+    TRY(os::WriteFileAtomically(command.svg, report::ComparisonSvg(comparison)));
+    fmt::print("Picture: {}\n", command.svg.string());
   }
   TRY(WriteJson(command.show.json, report::ToJson(comparison)));
   return 0;

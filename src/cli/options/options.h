@@ -60,6 +60,7 @@ struct ReportCommand {
   std::vector<std::filesystem::path> runs;  // folders; only one without `compare`
   bool compare = false;
   std::filesystem::path html;  // file; empty: report.html in the run's folder, none for `compare`
+  std::filesystem::path svg;   // file of the picture; only with `compare`; empty: none
 };
 
 struct McpCommand {

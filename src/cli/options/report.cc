@@ -8,6 +8,9 @@ namespace cupel::cli {
 namespace {
 
 std::string UsageError(const ReportCommand& command) {
+  if (!command.svg.empty() && !command.compare) {
+    return "cupel report: --svg draws a comparison: use it with --compare";
+  }
   if (command.runs.size() <= 1 || command.compare) return "";
   return "cupel report: give one run, or several runs with --compare";
 }
@@ -20,6 +23,9 @@ void AddReport(CLI::App& app, Subcommands& subcommands) {
   sub->add_flag("--compare", report.compare, "Compare several runs side by side");
   sub->add_option("--html", report.html,
                   "Write the HTML page to FILE (default: report.html in RUN)")
+      ->type_name("FILE");
+  sub->add_option("--svg", report.svg,
+                  "With --compare: draw to FILE how the gains grow with the kernels judged")
       ->type_name("FILE");
   AddShow(sub, report.show);
 }

@@ -65,6 +65,14 @@ ComparedRun Describe(const Run& run, const std::string& name) {
     compared.best = winner->objective;
     compared.best_generation = winner->generation;
   }
+  const auto over_best = [&](const char* reference) -> std::optional<double> {
+    const auto found = run.references.find(reference);
+    const bool known = found != run.references.end() && compared.best && *compared.best > 0;
+    return known ? std::optional(found->second / *compared.best) : std::nullopt;
+  };
+  compared.over_eager = over_best("eager_us");
+  compared.over_compile = over_best("compile_us");
+  compared.floor_share = over_best("floor_us");
   std::optional<double> best;
   for (const RunCandidate& candidate : run.candidates) {
     compared.judged += candidate.judged;
@@ -133,6 +141,10 @@ void AddNotes(const std::vector<Run>& runs, RunComparison& comparison) {
         "their values.");
   } else if (kinds.count("estimated_us") > 0) {
     comparison.notes.push_back("All times are the emulator's estimates, not measurements.");
+  }
+  if (std::ranges::any_of(runs, [](const Run& run) { return run.spent.tokens_are_estimates; })) {
+    comparison.notes.emplace_back(
+        "Tokens of models that do not count them are a quarter of the bytes.");
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs[i].info.status == archive::RunStatus::kFinished) continue;

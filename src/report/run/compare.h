@@ -23,6 +23,8 @@ struct ComparedRun {
   uint64_t seed = 0;
   int64_t candidates = 0, judged = 0, accepted = 0;
   std::optional<double> best, gain;
+  std::optional<double> over_eager, over_compile;  // PyTorch's time over the best
+  std::optional<double> floor_share;               // the least time to move the data over the best
   std::optional<int> best_generation;
   RunSpent spent;
   std::optional<RunSpent> to_best;

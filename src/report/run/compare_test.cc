@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "os/temp_dir.h"
+#include "report/run/compare_svg.h"
 #include "report/run/run_testing.h"
 
 namespace cupel::report {
@@ -119,6 +120,33 @@ TEST_F(RunCompareTest, TextJsonAndPageAgree) {
   const std::string html = ComparisonHtml(comparison);
   EXPECT_THAT(html, HasSubstr("32.00x [32.00x, 32.00x]"));
   EXPECT_THAT(html, Not(HasSubstr("<img")));
+}
+
+TEST_F(RunCompareTest, ComparesTheBestWithPyTorchAndTheFloor) {
+  Add({});
+  runs_[0].references = {{"eager_us", 32.768}, {"floor_us", 1.6384}};  // the best takes 3.2768 us
+  const ComparedRun run = Compare().runs[0];
+  EXPECT_NEAR(*run.over_eager, 10, 1e-9);
+  EXPECT_NEAR(*run.floor_share, 0.5, 1e-9);
+  EXPECT_FALSE(run.over_compile);
+  EXPECT_THAT(ComparisonText(Compare()), HasSubstr("10.00x"));
+}
+
+TEST_F(RunCompareTest, DrawsEachRunOnce) {
+  Add({});
+  TestRunOptions other;
+  other.step = 0.5;
+  Add(other);
+  names_ = {"runs/first <run>", "runs/second/"};
+  const std::string svg = ComparisonSvg(Compare());
+  EXPECT_THAT(svg, HasSubstr(">first &lt;run&gt; 3.05×<"));
+  EXPECT_THAT(svg, HasSubstr(">second 32.00×<"));
+  size_t curves = 0;
+  for (size_t at = svg.find("<path"); at != std::string::npos; at = svg.find("<path", at + 1)) {
+    ++curves;
+  }
+  EXPECT_EQ(curves, 2u);
+  EXPECT_THAT(ComparisonSvg({}), HasSubstr("no run has an accepted kernel"));
 }
 
 }  // namespace

@@ -53,6 +53,9 @@ Json RunJson(const ComparedRun& run) {
             {"spent", ToJson(run.spent)}};
   if (run.best) json["best"] = *run.best;
   if (run.gain) json["gain"] = *run.gain;
+  if (run.over_eager) json["over_eager"] = *run.over_eager;
+  if (run.over_compile) json["over_compile"] = *run.over_compile;
+  if (run.floor_share) json["floor_share"] = *run.floor_share;
   if (run.best_generation) json["best_generation"] = *run.best_generation;
   if (run.to_best) json["to_best"] = ToJson(*run.to_best);
   json["gain_by_generation"] = run.by_generation;
@@ -129,6 +132,12 @@ const std::vector<ComparedValue>& ComparedValues() {
   static const std::vector<ComparedValue> values = {
       {"best", "best", Form::kNumber, [](const ComparedRun& run) { return run.best; }},
       {"gain", "gain", Form::kTimes, [](const ComparedRun& run) { return run.gain; }},
+      {"over_eager", "over PyTorch, eager", Form::kTimes,
+       [](const ComparedRun& run) { return run.over_eager; }},
+      {"over_compile", "over torch.compile", Form::kTimes,
+       [](const ComparedRun& run) { return run.over_compile; }},
+      {"floor_share", "share of the floor's speed", Form::kShare,
+       [](const ComparedRun& run) { return run.floor_share; }},
       {"judged", "judged", Form::kCount, [](const ComparedRun& run) { return Whole(run.judged); }},
       {"accepted_share", "accepted", Form::kShare,
        [](const ComparedRun& run) { return run.accepted_share(); }},
@@ -142,7 +151,13 @@ const std::vector<ComparedValue>& ComparedValues() {
        }},
       {"usd", "cost", Form::kDollars,
        [](const ComparedRun& run) { return std::optional<double>(run.spent.usd); }},
-      {"charged_tokens", "tokens", Form::kCount,
+      {"questions", "questions", Form::kCount,
+       [](const ComparedRun& run) { return Whole(run.spent.questions); }},
+      {"input_tokens", "tokens in", Form::kCount,
+       [](const ComparedRun& run) { return Whole(run.spent.input_tokens); }},
+      {"output_tokens", "tokens out", Form::kCount,
+       [](const ComparedRun& run) { return Whole(run.spent.output_tokens); }},
+      {"charged_tokens", "tokens charged", Form::kCount,
        [](const ComparedRun& run) { return Whole(run.spent.tokens); }},
       {"seconds_to_best", "time until best", Form::kSeconds,
        [](const ComparedRun& run) {

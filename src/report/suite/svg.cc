@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "report/loose_json.h"
-#include "term/text.h"
+#include "report/svg_parts.h"
 
 namespace cupel::report {
 namespace {
@@ -19,43 +19,17 @@ constexpr double kTicks[] = {0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1,   2,
                              5,    10,   20,   50,  100, 200, 500, 1000};
 
 constexpr const char* kStyle = R"(
-text { font: 12px system-ui, sans-serif; fill: #1f2328; }
-.title { font-size: 15px; font-weight: 600; }
-.small { font-size: 11px; fill: #59636e; }
-.grid { stroke: #d1d9e0; }
-.one { stroke: #59636e; stroke-width: 1.5; }
 .gain { stroke: #0969da; stroke-width: 3; }
 .loss { stroke: #cf222e; stroke-width: 3; }
 .eager { fill: none; stroke: #59636e; stroke-width: 1.5; }
 .compile { fill: #0969da; }
 @media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc; }
-  .small { fill: #9198a1; }
-  .grid { stroke: #3d444d; }
-  .one, .eager { stroke: #9198a1; }
+  .eager { stroke: #9198a1; }
   .gain { stroke: #4493f8; }
   .loss { stroke: #f85149; }
   .compile { fill: #4493f8; }
 }
 )";
-
-std::string Xml(std::string_view text) {
-  std::string escaped;
-  for (const char c : Printable(text)) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '>') {
-      escaped += "&gt;";
-    } else if (c == '"') {
-      escaped += "&quot;";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
 
 struct Row {
   std::string name;
@@ -100,16 +74,6 @@ class Axis {
   double low_ = 0.8, high_ = 2;
 };
 
-std::string TextAt(double x, double y, std::string_view attributes, std::string_view text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes, Xml(text));
-}
-
-std::string Line(const char* kind, double x1, double y1, double x2, double y2) {
-  return fmt::format(
-      "<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1,
-      y1, x2, y2);
-}
-
 std::string Mark(const std::string& baseline, double x, double y, std::string_view text) {
   return fmt::format(
       "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}</title></circle>\n",
@@ -145,11 +109,7 @@ std::string SuiteSvg(const Suite& suite, const SuiteScores& scores) {
   const double bottom = kTop + kRow * static_cast<double>(std::max<size_t>(1, rows.size()));
   const std::string title = fmt::format(
       "Kernels compared with PyTorch on {}: geometric means of device time", suite.device);
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-      "height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\">\n<style>{3}</style>\n",
-      kWidth, bottom + kBottom, Xml(title), kStyle);
-  text += TextAt(10, 22, "class=\"title\"", title);
+  std::string text = SvgHead(kWidth, bottom + kBottom, title, kStyle);
   if (rows.empty()) {
     const std::string why =
         scores.why_no_times.empty() ? "no accepted kernel has been timed" : scores.why_no_times;
