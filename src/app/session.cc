@@ -62,8 +62,9 @@ Result<std::vector<std::string>> TorchWorker(const std::string& wanted,
   return std::vector<std::string>{python.program, script.string(), library.string()};
 }
 
-Result<std::unique_ptr<engine::Engine>> MakeEngine(
-    const Common& common, bool will_time, std::shared_ptr<plan::OperatorRunner> operators) {
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time,
+                                                   std::shared_ptr<plan::OperatorRunner> operators,
+                                                   Events& events) {
   if (OnEmulator(common)) {
     TRY_ASSIGN(const device::Description device, device::Find(common.model));
     return emu::MakeEmulator(device, {common.threads, std::move(operators)});
@@ -73,6 +74,9 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
   TRY_ASSIGN(options.locks, LocksFolder());
   options.will_time = will_time;
   options.stop = common.stop;
+  options.waiting = [&events] {
+    events.Show({"waiting for the GPU, which another cupel process uses"});
+  };
   options.torch_worker = [python = common.python, stop = common.stop] {
     return TorchWorker(python, stop);
   };
@@ -181,7 +185,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Common& common, const Com
   std::unique_ptr<Session> session(new Session());
   session->common_ = common;
   TRY_ASSIGN(const auto operators, MakeOperators(common));
-  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time, operators));
+  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time, operators, events));
   const bool has_oracle = oracle != nullptr;
   session->oracle_ = std::move(oracle);
   if (!has_oracle) {
@@ -238,7 +242,7 @@ Status Session::AddEmulator(const Compile& compile, bool has_own_oracle) {
   }
   assay::Parts parts = parts_;
   TRY_ASSIGN(const auto operators, MakeOperators(common));
-  TRY_ASSIGN(emulator_engine_, MakeEngine(common, false, operators));
+  TRY_ASSIGN(emulator_engine_, MakeEngine(common, false, operators, *emulator_events_));
   parts.engine = emulator_engine_.get();
   parts.events = emulator_events_.get();
   parts_.emulator = std::make_shared<assay::Parts>(std::move(parts));

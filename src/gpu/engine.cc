@@ -96,7 +96,7 @@ Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& optio
   device.full_name = full_name;
   device.sm_count = static_cast<int>(sms);
   device.uuid = uuid;
-  TRY_ASSIGN(GpuLock lock, GpuLock::Open(options.locks, uuid, options.stop));
+  TRY_ASSIGN(GpuLock lock, GpuLock::Open(options.locks, uuid, options.stop, options.waiting));
   return std::unique_ptr<engine::Engine>(std::make_unique<GpuEngine>(
       std::move(checker), std::move(timer), std::move(lock), std::move(device)));
 }

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/gpu_lock.h"
 
-#include <chrono>
+#include <algorithm>
 #include <system_error>
 #include <utility>
-
-#include "os/file_lock.h"
 
 namespace cupel::gpu {
 namespace {
 
 constexpr std::chrono::minutes kLockTimeout{10};
 constexpr const char* kTurn = ".turn";
-
-Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end,
-            const std::stop_token& stop) {
-  auto got = os::Acquire(file, lock, end, stop);
-  if (got || got.error().code != ErrorCode::kTimeout) return got;
-  return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
-              "wait for it, or choose another GPU with --device gpu:N");
-}
 
 }  // namespace
 
@@ -28,9 +18,12 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
 }
 
 Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid,
-                              std::stop_token stop) {
+                              std::stop_token stop, std::function<void()> waiting,
+                              std::chrono::milliseconds report_every) {
   GpuLock lock;
   lock.stop_ = std::move(stop);
+  lock.waiting_ = std::move(waiting);
+  lock.report_every_ = report_every;
   if (folder.empty()) return lock;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -40,6 +33,19 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   return lock;
 }
 
+Status GpuLock::Wait(const os::Fd& file, os::Lock lock,
+                     std::chrono::steady_clock::time_point end) const {
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    auto got = os::Acquire(file, lock, waiting_ ? std::min(end, now + report_every_) : end, stop_);
+    if (got || got.error().code != ErrorCode::kTimeout) return got;
+    if (now + report_every_ >= end || !waiting_) break;
+    waiting_();
+  }
+  return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
+              "wait for it, or choose another GPU with --device gpu:N");
+}
+
 Status GpuLock::Acquire(Use use) {
   if (!file_ || use == use_ || use == Use::kNone) {
     if (use == Use::kNone) Release();
@@ -47,8 +53,8 @@ Status GpuLock::Acquire(Use use) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(turn_, os::Lock::kExclusive, end, stop_));
-  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end, stop_);
+  TRY(Wait(turn_, os::Lock::kExclusive, end));
+  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
   os::Unlock(turn_);
   if (got) use_ = use;
   return got;

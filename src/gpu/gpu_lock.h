@@ -4,12 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <stop_token>
 #include <string>
 
 #include "base/result.h"
 #include "os/fd.h"
+#include "os/file_lock.h"
 
 namespace cupel::gpu {
 
@@ -21,8 +24,10 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
 class GpuLock {
  public:
   /// Opens LockFile(folder, uuid). With an empty folder nothing is locked. `stop` ends waits.
+  /// `waiting` is called every `report_every` of a wait.
   static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid,
-                              std::stop_token stop = {});
+                              std::stop_token stop = {}, std::function<void()> waiting = {},
+                              std::chrono::milliseconds report_every = std::chrono::seconds(3));
 
   enum class Use { kNone, kShared, kAlone };
   /// Waits until this use of the GPU is possible. kTimeout after ten minutes; kCancelled.
@@ -31,8 +36,12 @@ class GpuLock {
   Use use() const { return use_; }
 
  private:
+  Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end) const;
+
   os::Fd file_, turn_;
   std::stop_token stop_;
+  std::function<void()> waiting_;
+  std::chrono::milliseconds report_every_{0};
   Use use_ = Use::kNone;
 };
 

@@ -57,6 +57,22 @@ class GpuLocks : public ::testing::Test {
   os::TempDir folder_;
 };
 
+TEST_F(GpuLocks, ReportsAWait) {
+  Holder timing(Open(), Use::kAlone);
+  ASSERT_TRUE(timing.AcquiresSoon());
+  std::atomic<int> reports = 0;
+  Holder waiting(*GpuLock::Open(
+                     folder_.path(), "GPU-1", {}, [&] { ++reports; }, std::chrono::milliseconds(5)),
+                 Use::kShared);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (reports < 3 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(reports, 3);
+  timing.Release();
+  EXPECT_TRUE(waiting.AcquiresSoon());
+}
+
 TEST_F(GpuLocks, AllowsManySharedUsersOrOneAlone) {
   Holder one(Open(), Use::kShared), two(Open(), Use::kShared);
   EXPECT_TRUE(one.AcquiresSoon());
