@@ -72,6 +72,24 @@ def get_inputs():
 def get_init_inputs():
     return []
 """,
+    "float8_product": """
+class Model(nn.Module):
+    def forward(self, a, b):
+        return (a.float() @ b.float().T).bfloat16()
+def get_inputs():
+    return [torch.randn(96, 256).to(torch.float8_e4m3fn), torch.randn(64, 256).to(torch.float8_e4m3fn)]
+def get_init_inputs():
+    return []
+""",
+    "small_tiles": """
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b.T
+def get_inputs():
+    return [torch.randn(64, 128).bfloat16(), torch.randn(32, 128).bfloat16()]
+def get_init_inputs():
+    return []
+""",
     "descriptors": """
 class Model(nn.Module):
     def forward(self, a, b):

@@ -28,13 +28,14 @@ std::string Missing(const RaceReport& report, bool both_write) {
   if (report.in_cluster) {
     return fmt::format(
         "nothing orders the two blocks{}: a cluster barrier (cluster.sync) is missing.",
-        both_write ? ", so the final value is undefined" : "");
+        both_write && !report.harmless ? ", so the final value is undefined" : "");
   }
   if (report.of_block_scope) {
     return "nothing orders the two blocks: an operation of block scope (atomicAdd_block, .cta) is "
            "not "
            "atomic for other blocks.";
   }
+  if (both_write && report.harmless) return "nothing orders the two writes.";
   if (both_write) return "nothing orders the two writes, so the final value is undefined.";
   if (report.other_block) return "nothing orders the two blocks.";
   return fmt::format("nothing orders the two accesses: a {} is missing.",
