@@ -266,24 +266,48 @@ largest single error 128 times PyTorch's own rounding error. float32 sums in ano
 intrinsics such as __expf pass; TF32, float16 or bfloat16 instead of float32, tanhf under fast math,
 a dropped term or a skipped element fail. Products of parts (a float32 number as two or three TF32 or
 16-bit parts, their products summed in float32) are allowed if they are as exact as float32. Inputs of
-16 or 8 bits may be multiplied as they are, and summed in float32. A float8 output must be such a number rounded to nearest;
-cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
+16 or 8 bits may be multiplied as they are, and summed in float32. Tensor cores sum products of float8
+with fewer bits: add such sums to a float32 sum after at most 128 products. A float8 output must be such
+a number rounded to nearest; cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
 No out-of-bounds access, no race, no read of uninitialised memory, no write to an input.
 )";
 
+/// From Hopper on, some instructions need an architecture's own features.
+std::string ArchitectureNote(const device::Description& d) {
+  if (d.major < 9) return "";
+  return fmt::format("; sm_{}{}a for code that needs it, such as {}", d.major, d.minor,
+                     d.major == 9 ? "wgmma" : "tcgen05");
+}
+
 std::string DeviceText(const device::Description& d) {
   return fmt::format(
-      "# The GPU\n\n{}: compute capability {}.{} (sm_{}{}), {} SMs, {} KiB of shared memory a "
+      "# The GPU\n\n{}: compute capability {}.{} (sm_{}{}{}), {} SMs, {} KiB of shared memory a "
       "block "
       "(48 without\ncudaFuncSetAttribute) and {} KiB an SM, {} registers an SM, {} MiB of L2, "
       "{:.2g} TB/s of memory\nbandwidth, {:.3g} TFLOP/s in float32. A launch costs about {:.2g} "
       "us.\n",
-      d.full_name, d.major, d.minor, d.major, d.minor, d.sm_count, d.shared_per_block_optin >> 10,
-      d.shared_per_sm >> 10, d.registers_per_sm, d.l2_bytes >> 20, d.dram_bytes * 1e-12,
-      d.fp32_flops * 1e-12, d.launch_latency_us);
+      d.full_name, d.major, d.minor, d.major, d.minor, ArchitectureNote(d), d.sm_count,
+      d.shared_per_block_optin >> 10, d.shared_per_sm >> 10, d.registers_per_sm, d.l2_bytes >> 20,
+      d.dram_bytes * 1e-12, d.fp32_flops * 1e-12, d.launch_latency_us);
 }
+
+constexpr char kCudaFile[] = R"(
+# What the code may use
+
+The source is one file of CUDA C++17, compiled by nvcc with -O3 --use_fast_math:
+
+- The file ends with `PYBIND11_MODULE`: PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+)";
+
+constexpr char kInlineCode[] = R"(
+# What C++ code of load_inline may use
+
+This part is not about Triton. `functions` binds the C++ functions. No flags are needed for the architecture (also
+sm_90a), and the driver's functions are linked. One file may have both C++ code and kernels of Triton.
+
+)";
 
 std::string OperatorsText(const task::AllowedOperators& operators) {
   if (operators.all) {
@@ -309,8 +333,6 @@ and timed without Python. So the file must request the same work for the same sh
   is a result that is kept from an earlier call. There are no files, processes or threads.
 - Nothing can be measured there. All configurations of an autotuner must be right. The first that fits is timed.
 - load_inline compiles without fast math unless extra_cuda_cflags has --use_fast_math.
-- The next part is about the C++ code of load_inline alone, not about Triton. Two of its lines are about .cu files: here `functions`
-  binds what PYBIND11_MODULE would, and fast math is off.
 )",
                      OperatorsText(operators));
 }
@@ -363,8 +385,9 @@ std::string Text(const Operation& operation) {
                                                        : "forward: what forward_fn returns",
       operation.code);
   text += CallsText(operation) + "\n" + kAccuracy + "\n" + DeviceText(operation.device);
-  if (operation.form == Form::kPython) text += ProgramText(operation.operators);
-  return text + "\n# What the code may use\n\n" + ApiMd();
+  const bool is_program = operation.form == Form::kPython;
+  if (is_program) text += ProgramText(operation.operators);
+  return text + (is_program ? kInlineCode : kCudaFile) + ApiMd();
 }
 
 }  // namespace cupel::evolve

@@ -184,6 +184,23 @@ TEST_F(OperationTest, DescribesTheFormOfThePythonFile) {
               HasSubstr("only these may compute a part of the result: aten::sum"));
   operation->operators.all = true;
   EXPECT_THAT(Text(*operation), Not(HasSubstr("PyTorch that compute are rejected")));
+  // What is for .cu files only would contradict the form.
+  EXPECT_THAT(Text(*operation), Not(HasSubstr("PYBIND11_MODULE")));
+  EXPECT_THAT(Text(*operation), Not(HasSubstr("-O3 --use_fast_math")));
+}
+
+// The judge constructs ModelNew so (constructor_of in oracle/py/signature.py).
+TEST_F(OperationTest, SaysWithWhatModelNewIsConstructed) {
+  auto operation = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(operation);
+  operation->form = Form::kPython;
+  EXPECT_THAT(Text(*operation), HasSubstr("constructed with the keyword\narguments of Model"));
+  operation = Of(std::string(kForward) + "def get_init_inputs(n=3):\n    return [n, 2.0]\n",
+                 task::Direction::kForward);
+  ASSERT_TRUE(operation);
+  operation->form = Form::kPython;
+  EXPECT_THAT(Text(*operation),
+              HasSubstr("constructed with the list that\nget_init_inputs returns"));
 }
 
 TEST_F(OperationTest, MarksReducedSizes) {

@@ -121,9 +121,10 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   AddParents(context, sections);
   if (!context.floor.empty() && !context.parents.empty()) {
     sections.push_back(
-        {1, fmt::format("# What is possible\n\nReading all arguments and writing the results once "
-                        "takes about {} on this GPU, with the launch.\n",
-                        context.floor)});
+        {1,
+         fmt::format("# What is possible\n\nReading all arguments and writing the results once "
+                     "takes about {} on this GPU, with the launch. Much arithmetic takes longer.\n",
+                     context.floor)});
   }
   for (const FailedAttempt& failure : context.failures) {
     const std::string source =
