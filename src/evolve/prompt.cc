@@ -95,8 +95,12 @@ void AddParents(const PromptContext& context, std::vector<Section>& sections) {
                                          parent.feedback)});
     }
     if (!parent.recommendations.empty()) {
-      sections.push_back({3, fmt::format("# Advice on {}\n\n{}", several ? title : "it",
-                                         Numbered(parent.recommendations))});
+      sections.push_back(
+          {3, fmt::format("# Advice on {}\n\n{}{}", several ? title : "it",
+                          parent.advised_before_tuning
+                              ? "It was given when the constants had other values.\n\n"
+                              : "",
+                          Numbered(parent.recommendations))});
     }
   }
 }

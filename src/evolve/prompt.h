@@ -31,6 +31,7 @@ struct KnownKernel {
 struct ParentKernel : KnownKernel {
   std::string feedback;                      // FeedbackPage
   std::vector<std::string> recommendations;  // Recommend
+  bool advised_before_tuning = false;        // they are about the kernel with other constants
 };
 
 struct FailedAttempt {

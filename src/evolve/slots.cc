@@ -151,6 +151,7 @@ class Planner {
       auto advice =
           Recommend(*parts_.reviewers.front(), options_.operation, shown.source, shown.feedback);
       if (advice) parent.recommendations = *std::move(advice);
+      parent.advised_before_tuning = subject->id != id;
       // Without advice the prompt has only the page. If no model can be asked, a later step fails.
     }
     parents_.emplace(id, parent);
