@@ -15,6 +15,7 @@ namespace {
 
 // Shares of the operators if all are allowed.
 constexpr double kEditShare = 0.3, kCrossoverShare = 0.2;
+constexpr size_t kMostExampleBytes = 16u << 10;
 
 class Planner {
  public:
@@ -179,8 +180,11 @@ class Planner {
     TRY(status);
     for (const int64_t id : chosen) {
       TRY_ASSIGN(KnownKernel example, memory_.Known(*by_id_.at(id)));
-      // Whole kernels cost thousands of tokens each, so only the best has its source.
-      if (id != chosen.back() && !example.idea.empty()) example.source.clear();
+      // Whole kernels cost thousands of tokens each. So only the best has its source, if it is
+      // short and the prompt does not have two kernels already.
+      const bool shows = id == chosen.back() && slot.parents.size() == 1 &&
+                         example.source.size() <= kMostExampleBytes;
+      if (!shows && !example.idea.empty()) example.source.clear();
       slot.context.examples.push_back(std::move(example));
     }
     return {};
