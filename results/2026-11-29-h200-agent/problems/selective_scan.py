@@ -21,8 +21,8 @@ class Model(nn.Module):
 
 
 batch_size = 4
-channels = 1024
-length = 512
+channels = 2048
+length = 256
 state_size = 16
 
 
