@@ -46,7 +46,7 @@ struct Image {
   std::string toolkit;             // "nvcc 13.0.88"
   std::string arch;                // "sm_90a"
   std::vector<std::string> flags;
-  bool is_of_triton = false;       // Triton's compiler made the PTX
+  bool is_of_triton = false;  // Triton's compiler made the PTX
   bool from_cache = false;
   double build_seconds = 0;  // of the original build
   /// Without a cache: the folder of the files, deleted with the last copy of the image.

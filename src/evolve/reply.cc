@@ -180,7 +180,8 @@ std::string Heading(bool ideas) {
   std::string text =
       "Answer in exactly this form:\n\n"
       "NAME: a short name for the kernel, in words joined by underscores\n"
-      "THOUGHT: what you change, in the first sentence; then why it should be faster, in a few sentences\n";
+      "THOUGHT: what you change, in the first sentence; then why it should be faster, in a few "
+      "sentences\n";
   if (ideas)
     text += "IDEAS: the numbers of the listed ideas that you use, such as 1 or 1, 2; or none\n";
   return text;
