@@ -9,7 +9,10 @@
 #include "emu/check/race_report.h"
 #include "emu/check/report.h"
 #include "emu/core/block_state.h"
+#include "emu/core/code.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/op_flags.h"
+#include "emu/core/worker.h"
 
 namespace cupel::emu {
 namespace {

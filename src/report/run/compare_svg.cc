@@ -91,6 +91,7 @@ std::string Grid(const Axes& axes) {
 /// Moves names apart, in the order of the curves' ends.
 void PlaceNames(std::vector<Curve>& curves) {
   std::vector<Curve*> order;
+  order.reserve(curves.size());
   for (Curve& curve : curves) order.push_back(&curve);
   std::ranges::stable_sort(order, {}, [](const Curve* curve) { return curve->end; });
   double lowest = kPlotTop;
