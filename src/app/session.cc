@@ -74,8 +74,9 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   TRY_ASSIGN(options.locks, LocksFolder());
   options.will_time = will_time;
   options.stop = common.stop;
-  options.waiting = [&events] {
-    events.Show({"waiting for the GPU, which another cupel process uses"});
+  options.waiting = [&events](bool waits) {
+    events.Show({waits ? "waiting for the GPU, which another cupel process uses"
+                       : "using the GPU, after a wait"});
   };
   options.torch_worker = [python = common.python, stop = common.stop] {
     return TorchWorker(python, stop);

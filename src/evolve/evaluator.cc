@@ -217,6 +217,7 @@ Status Evaluator::Promote(std::vector<Compared> better) {
     } else {
       const auto start = std::chrono::steady_clock::now();
       ShowAgain(fmt::format("judging candidate {} at all settings", one.id));
+      KeepForProfile(one);
       TRY_ASSIGN(one.judged, parts_.assay.Judge(one.built, FinalQuestion(one.id)));
       one.seconds += SecondsSince(start);
       is_found = one.judged.verdict.decision == records::Decision::kAccepted;
@@ -224,6 +225,12 @@ Status Evaluator::Promote(std::vector<Compared> better) {
     TRY(Record(one));
   }
   return {};
+}
+
+/// A profile is about the plan of the cheap judgement, as after a kill.
+void Evaluator::KeepForProfile(const Compared& one) {
+  if (!options_.profile || !judged_.try_emplace(one.id, one.judged).second) return;
+  if (judged_.size() > kMostJudged) judged_.erase(judged_.begin());
 }
 
 /// What later prompts show of an accepted candidate; `measured`: a profile on the GPU, or nothing.
@@ -269,15 +276,15 @@ Status Evaluator::Profile(int64_t id) {
   const auto start = std::chrono::steady_clock::now();
   Compared one{.id = id, .built = {}};
   TRY_ASSIGN(one.source, parts_.archive.Source(id));
-  if (const auto found = judged_.find(id); found != judged_.end()) {
-    one.judged = found->second;
+  if (auto found = judged_.extract(id)) {
+    one.judged = std::move(found.mapped());
   } else {
     TRY(WriteSource(id));
     TRY_ASSIGN(one.built, parts_.assay.Build(SourcePath(id)));
     TRY_ASSIGN(one.judged, parts_.assay.Judge(one.built, SearchQuestion()));
   }
   std::string measured;
-  if (one.judged.plan) {
+  if (one.judged.plan && one.judged.verdict.decision == records::Decision::kAccepted) {
     TRY_ASSIGN(measured, options_.profile(one.judged));
   }
   const Json detail = measured.empty() ? Json::object() : PageOf(one, measured);
@@ -302,10 +309,7 @@ Status Evaluator::Record(const Compared& one) {
         "new_best", DumpJson(Json{{"candidate", id}, {verdict.objective_kind, standing->value}})));
     champion_.reset();
   }
-  if (accepted && options_.profile) {
-    judged_.insert_or_assign(id, judged);
-    if (judged_.size() > kMostJudged) judged_.erase(judged_.begin());
-  }
+  if (accepted) KeepForProfile(one);
   return Report(fmt::format("candidate {} {}", id, verdict.decision));
 }
 

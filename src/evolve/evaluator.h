@@ -131,6 +131,7 @@ class Evaluator {
   Status Compare(int64_t id, const assay::Candidate& built, std::vector<Compared>& better);
   Status Promote(std::vector<Compared> better);
   Status Record(const Compared& one);
+  void KeepForProfile(const Compared& one);
   Json PageOf(const Compared& one, const std::string& measured) const;
   archive::Stage StageOf(const Compared& one) const;
   Result<std::optional<Champion>> BestSoFar();
@@ -155,7 +156,7 @@ class Evaluator {
   int64_t noted_ = 0;                         // the last new best that was reported
   std::optional<assay::Candidate> champion_;  // the best so far, built
   std::map<std::string, Screened> screened_;  // by the source's hash
-  std::map<int64_t, assay::Judged> judged_;   // accepted candidates, to profile them
+  std::map<int64_t, assay::Judged> judged_;   // candidates that wait for a profile
   std::optional<os::TempDir> screening_;      // of their sources
 };
 

@@ -416,17 +416,25 @@ class Generation {
     for (const archive::Candidate& one : before_) {
       if (one.objective) values[one.id] = *one.objective;
     }
-    std::map<size_t, double> rewards;  // by slot
+    std::vector<archive::Candidate> results;  // of entries_
     for (const Entry& entry : entries_) {
-      TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
+      TRY_ASSIGN(results.emplace_back(), parts_.archive.Get(entry.id));
+    }
+    const archive::Candidate* const best = BestOf(results);
+    std::map<size_t, double> rewards;  // by slot
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Entry& entry = entries_[i];
+      const archive::Candidate& candidate = results[i];
       double reward = 0;
       if (candidate.objective) {
         AddMember(state_.islands[plan_.island], {candidate.id, *candidate.objective});
         const double parent = values.at(plan_.slots[entry.slot].parents.front());
-        reward = *candidate.objective < best_before_ ? kNewBest
-                 : *candidate.objective < parent     ? kBetterThanParent
-                                                     : kRight;
-        accepted_.push_back(std::move(candidate));
+        // Others that are faster than the best before were not judged at all settings.
+        const bool is_new_best = &candidate == best && *candidate.objective < best_before_;
+        reward = is_new_best                     ? kNewBest
+                 : *candidate.objective < parent ? kBetterThanParent
+                                                 : kRight;
+        accepted_.push_back(candidate);
       }
       rewards[entry.slot] = std::max(rewards[entry.slot], reward);
       for (const int64_t hint : entry.hints) state_.hints.Reward(hint, reward);

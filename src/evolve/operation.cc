@@ -174,6 +174,7 @@ void NoteTypes(const task::Case& drawn, Operation& operation) {
   const auto note = [&](DType dtype) {
     operation.has_float32 |= dtype == DType::kF32;
     operation.has_16bit |= dtype == DType::kF16 || dtype == DType::kBF16;
+    operation.has_float8 |= dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
   };
   for (const task::Tensor* tensor : task::TensorLeaves(drawn.args)) note(tensor->dtype);
   for (const task::Output& output : drawn.outputs) note(output.dtype);
@@ -220,9 +221,9 @@ parameters and buffers:
 
 /// What a program's class is constructed with (constructor_of in oracle/py/signature.py).
 const char* ConstructorText(const Operation& operation) {
-  const bool has_maker = operation.code.find("def get_init_inputs(") != std::string::npos;
-  return has_maker ? "the list that\nget_init_inputs returns, as positional arguments"
-                   : "the keyword\narguments of Model";
+  return operation.has_init_inputs
+             ? "the list that\nget_init_inputs returns, as positional arguments"
+             : "the keyword\narguments of Model";
 }
 
 std::string CallsText(const Operation& operation) {
@@ -266,19 +267,22 @@ largest single error 128 times PyTorch's own rounding error. float32 sums in ano
 intrinsics such as __expf pass; TF32, float16 or bfloat16 instead of float32, tanhf under fast math,
 a dropped term or a skipped element fail. Products of parts (a float32 number as two or three TF32 or
 16-bit parts, their products summed in float32) are allowed if they are as exact as float32. Inputs of
-16 or 8 bits may be multiplied as they are, and summed in float32. Tensor cores sum products of float8
-with fewer bits: add such sums to a float32 sum after at most 128 products. A float8 output must be such
-a number rounded to nearest; cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
+16 or 8 bits may be multiplied as they are, and summed in float32. A float8 output must be such a number
+rounded to nearest; cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
 No out-of-bounds access, no race, no read of uninitialised memory, no write to an input.
 )";
 
+constexpr char kFloat8Sums[] =
+    "Tensor cores sum products of float8 with fewer bits than float32: add such sums to a float32 "
+    "sum after\nat most 128 products.\n";
+
 /// From Hopper on, some instructions need an architecture's own features.
 std::string ArchitectureNote(const device::Description& d) {
   if (d.major < 9) return "";
-  return fmt::format("; sm_{}{}a for code that needs it, such as {}", d.major, d.minor,
-                     d.major == 9 ? "wgmma" : "tcgen05");
+  return fmt::format("; sm_{}{}a, chosen automatically, for code that needs it, such as {}",
+                     d.major, d.minor, d.major == 9 ? "wgmma" : "tcgen05");
 }
 
 std::string DeviceText(const device::Description& d) {
@@ -304,8 +308,8 @@ The source is one file of CUDA C++17, compiled by nvcc with -O3 --use_fast_math:
 constexpr char kInlineCode[] = R"(
 # What C++ code of load_inline may use
 
-This part is not about Triton. `functions` binds the C++ functions. No flags are needed for the architecture (also
-sm_90a), and the driver's functions are linked. One file may have both C++ code and kernels of Triton.
+This part is not about Triton. `functions` binds the C++ functions. No flags are needed for the architecture,
+and the driver's functions are linked. One file may have both C++ code and kernels of Triton.
 
 )";
 
@@ -348,6 +352,8 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
   operation.format = task.format;
   operation.device = device;
   TRY_ASSIGN(std::string code, os::ReadFile(task.code[static_cast<int>(direction)], kMaxFile));
+  operation.has_init_inputs = code.find("def get_init_inputs(") != std::string::npos ||
+                              code.find("\nget_init_inputs =") != std::string::npos;
   operation.code = ReadableCode(std::move(code));
   operation.has_products = HasOne(operation.code, kProductNames);
   operation.has_statistics = HasOne(operation.code, kStatisticNames);
@@ -384,10 +390,15 @@ std::string Text(const Operation& operation) {
       : operation.format == task::Format::kKernelBench ? "what Model.forward returns"
                                                        : "forward: what forward_fn returns",
       operation.code);
-  text += CallsText(operation) + "\n" + kAccuracy + "\n" + DeviceText(operation.device);
+  text += CallsText(operation) + "\n" + kAccuracy;
+  if (operation.has_float8 && operation.device.major == 9) text += kFloat8Sums;
+  text += "\n" + DeviceText(operation.device);
   const bool is_program = operation.form == Form::kPython;
   if (is_program) text += ProgramText(operation.operators);
-  return text + (is_program ? kInlineCode : kCudaFile) + ApiMd();
+  text += is_program ? kInlineCode : kCudaFile;
+  const bool has_operators = operation.operators.all || !operation.operators.names.empty();
+  if (!is_program && has_operators) text += "- " + OperatorsText(operation.operators) + "\n";
+  return text + ApiMd();
 }
 
 }  // namespace cupel::evolve

@@ -38,7 +38,9 @@ struct Operation {
   /// Parameters that vary over the task's settings, with their values: "batch_size", "4, 64".
   std::vector<std::pair<std::string, std::string>> ranges;
   std::vector<std::string> sizes;  // parameters that the judge gives other numbers, too
-  bool has_float32 = false, has_16bit = false;  // among arguments and outputs
+  bool has_init_inputs =
+      false;  // its code has get_init_inputs, which makes the constructor's arguments
+  bool has_float32 = false, has_16bit = false, has_float8 = false;  // among arguments and outputs
   // What its code has, by the names of PyTorch's functions.
   bool has_products = false;    // matrices, filters
   bool has_statistics = false;  // sums or maxima

@@ -24,8 +24,8 @@ struct EngineOptions {
   /// context and for copies.
   std::chrono::seconds request_timeout{60};
   std::stop_token stop;  // all waits then end with kCancelled
-  /// Called every few seconds while another process uses the GPU.
-  std::function<void()> waiting = {};
+  /// Called with true every few seconds while another process uses the GPU, then with false.
+  std::function<void(bool waits)> waiting = {};
   /// The command that starts a worker with PyTorch, without the last two arguments: "check" or
   /// "time", and the GPU's number. Called at the first plan that has operators of PyTorch. If
   /// empty, such plans are kUnsupported.

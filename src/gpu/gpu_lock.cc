@@ -18,7 +18,7 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
 }
 
 Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid,
-                              std::stop_token stop, std::function<void()> waiting,
+                              std::stop_token stop, std::function<void(bool)> waiting,
                               std::chrono::milliseconds report_every) {
   GpuLock lock;
   lock.stop_ = std::move(stop);
@@ -35,12 +35,13 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
 
 Status GpuLock::Wait(const os::Fd& file, os::Lock lock,
                      std::chrono::steady_clock::time_point end) const {
-  for (;;) {
+  for (bool reported = false;; reported = true) {
     const auto now = std::chrono::steady_clock::now();
     auto got = os::Acquire(file, lock, waiting_ ? std::min(end, now + report_every_) : end, stop_);
+    if (got && reported) waiting_(false);
     if (got || got.error().code != ErrorCode::kTimeout) return got;
     if (now + report_every_ >= end || !waiting_) break;
-    waiting_();
+    waiting_(true);
   }
   return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
               "wait for it, or choose another GPU with --device gpu:N");

@@ -24,9 +24,10 @@ std::filesystem::path LockFile(const std::filesystem::path& folder, const std::s
 class GpuLock {
  public:
   /// Opens LockFile(folder, uuid). With an empty folder nothing is locked. `stop` ends waits.
-  /// `waiting` is called every `report_every` of a wait.
+  /// `waiting` is called every `report_every` of a wait with true, and with false when it ends.
   static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid,
-                              std::stop_token stop = {}, std::function<void()> waiting = {},
+                              std::stop_token stop = {},
+                              std::function<void(bool waits)> waiting = {},
                               std::chrono::milliseconds report_every = std::chrono::seconds(3));
 
   enum class Use { kNone, kShared, kAlone };
@@ -40,7 +41,7 @@ class GpuLock {
 
   os::Fd file_, turn_;
   std::stop_token stop_;
-  std::function<void()> waiting_;
+  std::function<void(bool waits)> waiting_;
   std::chrono::milliseconds report_every_{0};
   Use use_ = Use::kNone;
 };

@@ -61,16 +61,22 @@ TEST_F(GpuLocks, ReportsAWait) {
   Holder timing(Open(), Use::kAlone);
   ASSERT_TRUE(timing.AcquiresSoon());
   std::atomic<int> reports = 0;
-  Holder waiting(*GpuLock::Open(
-                     folder_.path(), "GPU-1", {}, [&] { ++reports; }, std::chrono::milliseconds(5)),
+  std::atomic<bool> waits = false;
+  const auto report = [&](bool still) {
+    ++reports;
+    waits = still;
+  };
+  Holder waiting(*GpuLock::Open(folder_.path(), "GPU-1", {}, report, std::chrono::milliseconds(5)),
                  Use::kShared);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (reports < 3 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_GE(reports, 3);
+  EXPECT_TRUE(waits);
   timing.Release();
   EXPECT_TRUE(waiting.AcquiresSoon());
+  EXPECT_FALSE(waits);
 }
 
 TEST_F(GpuLocks, AllowsManySharedUsersOrOneAlone) {

@@ -127,9 +127,17 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   options.ordinal = call.ordinal;
   options.program = call.program;
   options.stop = call.stop;
-  options.reserve = call.reserve;
+  Status reserved;
+  if (call.reserve) {
+    options.reserve = [&]() -> Result<std::shared_ptr<void>> {
+      auto held = call.reserve();
+      if (!held) reserved = tl::unexpected<Error>(held.error());
+      return held;
+    };
+  }
   auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
+  TRY(reserved);  // the GPU is busy: waiting again would not help
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;
   profile->missing = ErrorText(ncu.error());
   auto cupti = WithCupti(folder, options, profile);

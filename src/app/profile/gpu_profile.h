@@ -52,8 +52,8 @@ struct GpuCall {
   std::function<Result<std::shared_ptr<void>>()> reserve = {};
 };
 
-/// An Error means that cupel itself failed. A missing profiler is not an Error: see
-/// GpuProfile::missing.
+/// An Error means that cupel itself failed, or that the GPU could not be reserved. A missing
+/// profiler is not an Error: see GpuProfile::missing.
 Result<GpuProfile> ProfileOnGpu(const GpuCall& call);
 
 /// As in "cupel.profile/1" (docs/formats).

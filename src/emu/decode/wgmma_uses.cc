@@ -21,6 +21,12 @@ bool IsCopy(const Instr& instr) {
          instr.operands[1].kind == OperandKind::kRegister;
 }
 
+bool IsFloatSum(const Instr& instr) {
+  const bool adds = instr.op == Opcode::kAdd || instr.op == Opcode::kFma;
+  return adds && (instr.Has(Modifier::kF32) || instr.Has(Modifier::kF16x2) ||
+                  instr.Has(Modifier::kF16) || instr.Has(Modifier::kF32x2));
+}
+
 void Track(const ptx::Operand& operand, std::vector<bool>* tracked) {
   for (const ptx::Operand& element : operand.elements) {
     if (element.kind == OperandKind::kRegister && element.reg >= 0) {
@@ -105,8 +111,9 @@ class Region {
       return;
     }
     const RegisterUse use = UseOf(instr);
+    const RegisterTouch read = IsFloatSum(instr) ? RegisterTouch::kSum : RegisterTouch::kRead;
     for (const int reg : use.reads) {
-      if (in_progress && is_tracked(reg)) Add(at, {RegisterTouch::kRead, reg, reg});
+      if (in_progress && is_tracked(reg)) Add(at, {read, reg, reg});
     }
     const RegisterTouch write = instr.op == Opcode::kMov && use.reads.empty()
                                     ? RegisterTouch::kConstant
@@ -124,13 +131,13 @@ class Region {
 
  private:
   void Add(size_t at, WgmmaUse use) {
+    const bool reads = use.touch == RegisterTouch::kRead || use.touch == RegisterTouch::kSum;
     const bool is_known = std::any_of(found_.begin(), found_.end(), [&](const WgmmaUse& known) {
-      return use.touch == RegisterTouch::kRead && known.touch == use.touch && known.reg == use.reg;
+      return reads && known.touch == use.touch && known.reg == use.reg;
     });
     if (is_known) return;
     if (!is_placed_) at_ = at;
-    is_placed_ =
-        is_placed_ || use.touch == RegisterTouch::kRead || use.touch == RegisterTouch::kWrite;
+    is_placed_ = is_placed_ || reads || use.touch == RegisterTouch::kWrite;
     found_.push_back(use);
   }
 

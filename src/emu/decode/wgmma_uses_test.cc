@@ -28,7 +28,7 @@ std::vector<std::string> UsesOf(const std::string& body) {
   for (const auto& [at, uses] : WgmmaUsesOf(function)) {
     std::string line = std::to_string(at) + ":";
     for (const WgmmaUse& use : uses) {
-      const char* names[] = {" read ", " write ", " constant ", " copy "};
+      const char* names[] = {" read ", " write ", " constant ", " copy ", " sum "};
       line += names[static_cast<size_t>(use.touch)] +
               function.registers[static_cast<size_t>(use.reg)].name;
     }
@@ -45,13 +45,15 @@ const std::string kWait = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sy
 
 TEST(WgmmaUses, FindsReadsWhileAProductMayBeInProgress) {
   EXPECT_THAT(UsesOf(kFence + kProduct + "add.f32 %f8, %f0, %f5;\n" + kWait),
+              ElementsAre("2: sum %f0"));
+  EXPECT_THAT(UsesOf(kFence + kProduct + "mul.f32 %f8, %f0, %f5;\n" + kWait),
               ElementsAre("2: read %f0"));
   EXPECT_THAT(UsesOf(kFence + kProduct + kWait + "add.f32 %f8, %f0, %f5;\n"), IsEmpty());
 }
 
 TEST(WgmmaUses, FollowsCopies) {
   EXPECT_THAT(UsesOf(kFence + kProduct + "mov.f32 %f9, %f1;\nadd.f32 %f8, %f9, %f5;\n" + kWait),
-              ElementsAre("3: copy %f9 read %f9"));
+              ElementsAre("3: copy %f9 sum %f9"));
 }
 
 TEST(WgmmaUses, FindsWritesAlsoBeforeTheFirstProduct) {
@@ -61,7 +63,7 @@ TEST(WgmmaUses, FindsWritesAlsoBeforeTheFirstProduct) {
 
 TEST(WgmmaUses, KnowsWhatIsInProgressAroundALoop) {
   const std::string loop = "L:\nadd.f32 %f8, %f0, %f5;\n" + kFence + kProduct;
-  EXPECT_THAT(UsesOf(loop + "@%p bra L;\n"), ElementsAre("0: read %f0"));
+  EXPECT_THAT(UsesOf(loop + "@%p bra L;\n"), ElementsAre("0: sum %f0"));
   EXPECT_THAT(UsesOf(loop + kWait + "@%p bra L;\n"), IsEmpty());
 }
 

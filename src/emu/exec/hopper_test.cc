@@ -171,17 +171,68 @@ TEST_P(HopperTest, FindsMissingFencesAndBarriers) {
   ExpectFound(Gemm(kNoInitSync), "shared_race", "mbarrier");
 }
 
-// tl.dot with max_num_imprecise_acc. ptxas injects the wait (its message C7517).
-TEST_P(HopperTest, WarnsOfSumsThatTritonReadsBeforeTheWait) {
-  Interpreter own = std::exchange(emu, Interpreter(TestData("hopper.ptx"), GetParam(), true));
-  emu.CheckEverything();
-  const LaunchOutcome outcome = Gemm(kNoProductWait);
-  emu = std::move(own);
-  EXPECT_TRUE(outcome.completed) << Summary(outcome);
-  ASSERT_FALSE(outcome.findings.empty());
-  for (const records::Finding& finding : outcome.findings) {
-    EXPECT_EQ(finding.code, "missing_wgmma_wait") << Summary(outcome);
-    EXPECT_EQ(finding.severity, records::Severity::kWarning) << Summary(outcome);
+/// Sums of one product that `use` reads without a wait.
+std::string SumsInUse(const char* use) {
+  return std::string(R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry sums(.param .u64 out) {
+  .reg .b32 %r<20>;
+  .reg .b64 %rd<6>;
+  .shared .align 1024 .b8 tiles[8192];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, tiles;
+  mad.lo.u32 %r3, %r1, 64, %r2;
+  mov.b32 %r4, 0;
+  st.shared.v4.b32 [%r3], {%r4, %r4, %r4, %r4};
+  st.shared.v4.b32 [%r3+16], {%r4, %r4, %r4, %r4};
+  st.shared.v4.b32 [%r3+32], {%r4, %r4, %r4, %r4};
+  st.shared.v4.b32 [%r3+48], {%r4, %r4, %r4, %r4};
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  bfe.u32 %r5, %r2, 4, 14;
+  cvt.u64.u32 %rd1, %r5;
+  or.b64 %rd1, %rd1, 0x0000000800080000;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%r6, %r7, %r8, %r9}, %rd1, %rd1, 0, 1, 1, 0, 0;
+)") + use +
+         R"(
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+  ld.param.u64 %rd2, [out];
+  mul.wide.u32 %rd3, %r1, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  st.global.u32 [%rd4], %r10;
+  ret;
+}
+)";
+}
+
+// tl.dot with max_num_imprecise_acc adds so. ptxas injects the wait (its message C7517).
+TEST_P(HopperTest, OnlyAdditionsOfTritonMayReadSumsBeforeTheWait) {
+  const auto launch = [](const char* use, bool is_of_triton) {
+    Interpreter own(SumsInUse(use), GetParam(), is_of_triton);
+    own.CheckEverything();
+    return own.Launch("sums", {1}, {128}, own.Empty<int>(128));
+  };
+  const auto finds = [](const LaunchOutcome& outcome, records::Severity severity) {
+    return std::ranges::any_of(outcome.findings, [&](const records::Finding& finding) {
+      return finding.code == "missing_wgmma_wait" && finding.severity == severity;
+    });
+  };
+  constexpr const char* kAdd = "add.rn.f16x2 %r10, %r6, %r7;";
+  constexpr const char* kXor = "xor.b32 %r10, %r6, %r7;";
+  constexpr const char* kOfSums =
+      "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%r10, %r11, %r12, %r13}, "
+      "{%r6, %r7, %r8, %r9}, %rd1, 0, 1, 1, 0;";
+  const LaunchOutcome sum = launch(kAdd, true);
+  EXPECT_TRUE(sum.completed && finds(sum, records::Severity::kWarning)) << Summary(sum);
+  for (const auto& [use, is_of_triton] :
+       {std::pair(kAdd, false), std::pair(kXor, true), std::pair(kOfSums, true)}) {
+    const LaunchOutcome outcome = launch(use, is_of_triton);
+    EXPECT_FALSE(outcome.completed) << use << Summary(outcome);
+    EXPECT_TRUE(finds(outcome, records::Severity::kError)) << use << Summary(outcome);
   }
 }
 

@@ -191,10 +191,10 @@ bool Warpgroups::Use(Warp& warp, const Op* op, RegisterTouch touch, int32_t reg,
   }
   Owner& owner = OwnerOf(progress, reg);
   const bool in_progress = owner.product > progress.completed;
-  const bool writes = touch != RegisterTouch::kRead;
+  const bool writes = touch != RegisterTouch::kRead && touch != RegisterTouch::kSum;
   if (in_progress && (writes || !owner.only_reads)) {
     const size_t at = static_cast<size_t>(owner.product - progress.completed - 1);
-    if (!writes && warp.worker->launch->code->is_of_triton) {
+    if (touch == RegisterTouch::kSum && warp.worker->launch->code->is_of_triton) {
       WarnOfTriton(warp, op, progress.products[at].op);
       return true;
     }

@@ -36,7 +36,8 @@ struct WarpgroupProduct {
 };
 
 /// How an instruction between products uses a register of a product (Code::lists of "@wgmma.use").
-enum class RegisterTouch : uint8_t { kRead, kWrite, kConstant, kCopy };
+/// kSum: a floating-point addition reads it.
+enum class RegisterTouch : uint8_t { kRead, kWrite, kConstant, kCopy, kSum };
 
 class Warpgroups {
  public:

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "report/loose_json.h"
@@ -15,10 +17,10 @@
 namespace cupel::report {
 namespace {
 
-constexpr double kPlotWidth = 760, kPlotHeight = 400, kPlotLeft = 50, kPlotRight = 230,
+constexpr double kPlotWidth = 760, kLeastHeight = 400, kPlotLeft = 50, kPlotRight = 230,
                  kPlotTop = 52, kPlotBottom = 50;
 constexpr double kLabel = 15;       // least distance of two names
-constexpr size_t kLongestRun = 32;  // characters
+constexpr size_t kLongestRun = 22;  // characters
 constexpr size_t kColors = 8;
 constexpr double kGains[] = {1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500, 1000};
 
@@ -38,18 +40,23 @@ struct Curve {
 
 std::vector<Curve> CurvesOf(const RunComparison& comparison) {
   std::vector<Curve> curves;
+  std::map<std::string, int> seen;
   for (const ComparedRun& run : comparison.runs) {
     if (run.by_judged.empty()) continue;
     std::filesystem::path folder = run.name;
     if (!folder.has_filename()) folder = folder.parent_path();
-    curves.push_back({Bounded(folder.filename().string(), kLongestRun), run.by_judged});
+    std::string name = Bounded(folder.filename().string(), kLongestRun);
+    if (const int before = seen[name]++; before > 0) name += fmt::format(" ({})", before + 1);
+    curves.push_back({std::move(name), run.by_judged});
   }
   return curves;
 }
 
 class Axes {
  public:
-  explicit Axes(const std::vector<Curve>& curves) {
+  explicit Axes(const std::vector<Curve>& curves)
+      : height_(std::max(kLeastHeight,
+                         kPlotTop + kPlotBottom + kLabel * static_cast<double>(curves.size()))) {
     for (const Curve& curve : curves) {
       judged_ = std::max(judged_, static_cast<double>(curve.gains.back().first));
       for (const auto& [judged, gain] : curve.gains) gain_ = std::max(gain_, gain * 1.05);
@@ -59,14 +66,15 @@ class Axes {
     return kPlotLeft + (kPlotWidth - kPlotLeft - kPlotRight) * judged / judged_;
   }
   double Y(double gain) const {
-    return kPlotHeight - kPlotBottom -
-           (kPlotHeight - kPlotTop - kPlotBottom) * std::log(gain) / std::log(gain_);
+    return bottom() - (bottom() - kPlotTop) * std::log(gain) / std::log(gain_);
   }
   double judged() const { return judged_; }
+  double height() const { return height_; }
+  double bottom() const { return height_ - kPlotBottom; }
   bool Shows(double gain) const { return gain <= gain_; }
 
  private:
-  double judged_ = 1, gain_ = 1.5;
+  double height_ = kLeastHeight, judged_ = 1, gain_ = 1.5;
 };
 
 std::string Grid(const Axes& axes) {
@@ -80,16 +88,16 @@ std::string Grid(const Axes& axes) {
   }
   const int step = std::max(1, static_cast<int>(std::ceil(axes.judged() / 10)));
   for (int judged = 0; judged <= axes.judged(); judged += step) {
-    text += TextAt(axes.X(judged), kPlotHeight - kPlotBottom + 18,
-                   "class=\"small\" text-anchor=\"middle\"", std::to_string(judged));
+    text += TextAt(axes.X(judged), axes.bottom() + 18, "class=\"small\" text-anchor=\"middle\"",
+                   std::to_string(judged));
   }
-  return text + TextAt((kPlotLeft + kPlotWidth - kPlotRight) / 2, kPlotHeight - 12,
+  return text + TextAt((kPlotLeft + kPlotWidth - kPlotRight) / 2, axes.height() - 12,
                        "class=\"small\" text-anchor=\"middle\"",
                        "kernels judged, the start included");
 }
 
 /// Moves names apart, in the order of the curves' ends.
-void PlaceNames(std::vector<Curve>& curves) {
+void PlaceNames(std::vector<Curve>& curves, double bottom) {
   std::vector<Curve*> order;
   order.reserve(curves.size());
   for (Curve& curve : curves) order.push_back(&curve);
@@ -100,7 +108,7 @@ void PlaceNames(std::vector<Curve>& curves) {
     lowest = curve->label + kLabel;
   }
   // Names that were pushed below the picture move up again.
-  double limit = kPlotHeight - kPlotBottom;
+  double limit = bottom;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     (*it)->label = std::min((*it)->label, limit);
     limit = (*it)->label - kLabel;
@@ -128,15 +136,15 @@ std::string Drawn(const Curve& curve, const Axes& axes, size_t color) {
 
 std::string ComparisonSvg(const RunComparison& comparison) {
   std::vector<Curve> curves = CurvesOf(comparison);
-  std::string text = SvgHead(kPlotWidth, kPlotHeight,
+  const Axes axes(curves);
+  std::string text = SvgHead(kPlotWidth, axes.height(),
                              "Times as fast as the start, by kernels judged", kCurveStyle);
   if (curves.empty()) {
     return text + TextAt(10, kPlotTop, "class=\"small\"", "no run has an accepted kernel") +
            "</svg>\n";
   }
-  const Axes axes(curves);
   for (Curve& curve : curves) curve.end = axes.Y(std::max(1.0, curve.gains.back().second));
-  PlaceNames(curves);
+  PlaceNames(curves, axes.bottom());
   text += Grid(axes);
   for (size_t i = 0; i < curves.size(); ++i) text += Drawn(curves[i], axes, i);
   return text + "</svg>\n";

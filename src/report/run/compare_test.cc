@@ -149,5 +149,14 @@ TEST_F(RunCompareTest, DrawsEachRunOnce) {
   EXPECT_THAT(ComparisonSvg({}), HasSubstr("no run has an accepted kernel"));
 }
 
+TEST_F(RunCompareTest, NamesOfManyRunsFitIntoThePicture) {
+  Add({});
+  runs_.resize(40, runs_[0]);
+  names_.assign(40, "elsewhere/run");
+  const std::string svg = ComparisonSvg(Compare());
+  EXPECT_THAT(svg, HasSubstr(">run (40) 3.05×<"));
+  EXPECT_THAT(svg, Not(HasSubstr("y=\"-")));
+}
+
 }  // namespace
 }  // namespace cupel::report
