@@ -201,6 +201,11 @@ class Prover {
     if (const auto broken = ContractProblem(recording.plan, wanted)) {
       return Wrong(broken->message);
     }
+    host_reads_floats_ =
+        recording.reads_values &&
+        std::ranges::any_of(task::TensorLeaves(wanted.args), [](const task::Tensor* tensor) {
+          return IsFloating(tensor->dtype) && task::HostMayRead(*tensor);
+        });
     return Compute(recording.plan, wanted, seed);
   }
 
@@ -335,6 +340,12 @@ class Prover {
     if (proof.unexplained > 0) {
       AddCauses(runs.front().outputs[i].shadow_causes, "in ", proof.reasons);
     }
+    if (host_reads_floats_ && proof.differing > 0) {
+      // For the kernel they are constants, for the reference arguments.
+      proof.reasons.push_back(
+          Counted("numbers of arguments that host code reads", proof.differing));
+      proof.unexplained += std::exchange(proof.differing, 0);
+    }
     proof.name = output.name;
     const bool apart = NoteRoots(*fields[0].kernel, real.outputs[i], output);
     const bool is_rounding = proof.proved == proof.count && !apart;
@@ -413,7 +424,8 @@ class Prover {
   LoadedImages loaded_;
   Proof proof_;
   std::set<size_t> beyond_;  // outputs that are not within their tolerance
-  bool is_wrong_ = false;    // one of them, and not by rounding
+  bool host_reads_floats_ = false;
+  bool is_wrong_ = false;  // one of them, and not by rounding
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMaxId = int64_t{1} << 53;
 constexpr std::string_view kBackward = "backward", k16Bit = "16-bit";
 constexpr std::string_view kProducts = "products", kStatistics = "statistics", kLatency = "latency";
+constexpr std::string_view kWgmma = "wgmma";
 
 /// One paragraph: each run of blanks and line ends becomes one blank; removes control characters.
 std::string Paragraph(std::string_view text) {
@@ -33,6 +34,7 @@ std::string Paragraph(std::string_view text) {
 bool Fits(const Hint& hint, const HintFit& fit) {
   if (hint.needs == kProducts && !fit.has_products) return false;
   if (hint.needs == kStatistics && !fit.has_statistics) return false;
+  if (hint.needs == kWgmma && !(fit.has_products && fit.has_wgmma)) return false;
   if (hint.needs == kLatency && !fit.bound.empty() && fit.bound != kLatency) return false;
   if (!hint.direction.empty() && (hint.direction == kBackward) != fit.backward) return false;
   return hint.dtype.empty() || (hint.dtype == k16Bit ? fit.has_16bit : fit.has_float32);

@@ -21,7 +21,8 @@ struct Hint {
   std::string direction;  // "forward", "backward"; empty: both
   std::string dtype;      // "float32", "16-bit"; empty: all
   /// What the operation or kernel must have: "products" (sums of products of two tensors),
-  /// "statistics" (sums or maxima of rows), "latency" (a kernel bound by it); empty: nothing.
+  /// "statistics" (sums or maxima of rows), "wgmma" (products, on a GPU that has it), "latency" (a
+  /// kernel bound by it); empty: nothing.
   std::string needs;
   std::string text;    // for the model
   std::string origin;  // "built-in", "evolved"
@@ -35,6 +36,7 @@ struct HintFit {
   bool has_float32 = true, has_16bit = true;  // among its arguments and results
   bool has_products = true;                   // sums of products of two tensors: matrices, filters
   bool has_statistics = true;                 // sums or maxima: norms, softmax, means
+  bool has_wgmma = false;                     // the GPU's instructions
   std::string bound = {};                     // Hint::bound; empty: unknown
 };
 

@@ -122,6 +122,27 @@ constexpr BuiltIn kBuiltIn[] = {
      "If one block must wait for all others (a norm over the whole tensor, several dependent "
      "steps), use a cooperative launch with grid.sync(), sized to what is resident at once, and "
      "keep each block's data in registers or shared memory across the barrier."},
+    {"warp-specialisation", "latency",
+     "Specialise warps: a producer warp fills a ring of three to six stages in shared memory by "
+     "TMA (cp.async.bulk.tensor, an mbarrier for each stage), and two or three warpgroups multiply "
+     "by wgmma. setmaxnreg takes registers from the producer and gives them to the others.",
+     "", "", "wgmma"},
+    {"tensor-cores", "compute",
+     "Multiply float32 matrices by wgmma as two float16 parts: scale each row or tile by a power "
+     "of two so that its largest element is near the top of float16's range, split into a head and "
+     "a tail, sum three products (head*head, head*tail, tail*head) in float32, and scale back. "
+     "float16 multiplies at twice TF32's rate, and two parts have 22 bits.",
+     "", "float32", "wgmma"},
+    {"overlap", "compute",
+     "Let two warpgroups alternate: while one multiplies, the other does its epilogue (activation, "
+     "norm, stores). Named barriers pass the turn, or each has tiles of its own, started half a "
+     "tile apart. Then the tensor cores do not wait for the epilogue.",
+     "", "", "wgmma"},
+    {"clusters", "memory",
+     "Let the blocks of a cluster of two share tiles: each loads half of the common operand, and "
+     "TMA multicasts it into the shared memory of both, which halves the traffic to L2. A stage is "
+     "free when the consumers of both blocks have arrived at its mbarrier.",
+     "", "", "wgmma"},
 };
 
 }  // namespace

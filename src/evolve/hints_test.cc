@@ -30,9 +30,9 @@ std::vector<int64_t> Ids(const std::vector<const Hint*>& sample) {
   return ids;
 }
 
-TEST(Hints, HasTwoDozenBuiltInHintsOfAllBounds) {
+TEST(Hints, HasBuiltInHintsOfAllBounds) {
   const Hints hints = Hints::BuiltIn();
-  EXPECT_THAT(hints.all(), SizeIs(24));
+  EXPECT_THAT(hints.all(), SizeIs(28));
   std::map<std::string, int> bounds;
   std::set<std::string> texts;
   for (const Hint& hint : hints.all()) {
@@ -41,9 +41,27 @@ TEST(Hints, HasTwoDozenBuiltInHintsOfAllBounds) {
     EXPECT_LE(hint.text.size(), Hints::kMaxTextBytes);
     EXPECT_EQ(hint.origin, "built-in");
   }
-  EXPECT_THAT(texts, SizeIs(24));
+  EXPECT_THAT(texts, SizeIs(28));
   EXPECT_THAT(bounds, SizeIs(3));
   for (const char* bound : {"memory", "compute", "latency"}) EXPECT_GE(bounds[bound], 5) << bound;
+}
+
+TEST(Hints, SpeaksOfWgmmaOnlyWhereItHelps) {
+  const Hints hints = Hints::BuiltIn();
+  const auto has_one = [&](bool has_wgmma, bool has_products) {
+    HintFit fit;
+    fit.has_wgmma = has_wgmma;
+    fit.has_products = has_products;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      for (const Hint* hint : hints.Sample(4, fit, Random(seed))) {
+        if (hint->needs == "wgmma") return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_TRUE(has_one(true, true));
+  EXPECT_FALSE(has_one(true, false));
+  EXPECT_FALSE(has_one(false, true));
 }
 
 // A hint about gradients misleads a forward kernel, and one about float32 a kernel of bfloat16.

@@ -111,6 +111,7 @@ Result<StoredRun> Prepare(const OptimizeOptions& options, StoredRun stored, cons
                 operation.has_16bit,
                 operation.has_products,
                 operation.has_statistics,
+                operation.device.major == 9,
                 ""};
   if (!options.search.calibration.empty()) {
     TRY_ASSIGN(stored.review, review::ReadCalibration(options.search.calibration));

@@ -120,11 +120,9 @@ Json ToJson(const OptimizeOptions& options, const StoredRun& stored) {
   } else {
     json["search"] = SearchJson(options.search);
     json["operation"] = stored.operation;
-    json["fit"] = {{"backward", stored.fit.backward},
-                   {"float32", stored.fit.has_float32},
-                   {"16-bit", stored.fit.has_16bit},
-                   {"products", stored.fit.has_products},
-                   {"statistics", stored.fit.has_statistics}};
+    json["fit"] = {{"backward", stored.fit.backward},         {"float32", stored.fit.has_float32},
+                   {"16-bit", stored.fit.has_16bit},          {"products", stored.fit.has_products},
+                   {"statistics", stored.fit.has_statistics}, {"wgmma", stored.fit.has_wgmma}};
     json["proven"] = evolve::ToJson(stored.proven);
     json["reviewing"] = review::ToJson(stored.review);
   }
@@ -162,6 +160,7 @@ Result<StoredRun> FromJson(const Json& json, OptimizeOptions& options) {
       TRY_ASSIGN(stored.fit.has_16bit, JsonBool(*fit, "16-bit", kRunConfig));
       TRY_ASSIGN(stored.fit.has_products, JsonBool(*fit, "products", kRunConfig));
       TRY_ASSIGN(stored.fit.has_statistics, JsonBool(*fit, "statistics", kRunConfig));
+      stored.fit.has_wgmma = JsonBool(*fit, "wgmma", kRunConfig).value_or(false);  // since 0.2
     }
     if (json.contains("proven")) {
       TRY_ASSIGN(stored.proven, evolve::ProvenIdeasFromJson(json["proven"]));
