@@ -234,9 +234,14 @@ void Evaluator::KeepForProfile(const Compared& one) {
 }
 
 /// What later prompts show of an accepted candidate; `measured`: a profile on the GPU, or nothing.
-Json Evaluator::PageOf(const Compared& one, const std::string& measured) const {
+Json Evaluator::PageOf(const Compared& one, const std::string& measured) {
   const records::Verdict& verdict = one.judged.verdict;
-  const std::string remarks = options_.remarks ? options_.remarks(SourcePath(one.id)) : "";
+  std::string remarks;
+  if (options_.remarks) {
+    const auto [known, is_new] = remarks_.try_emplace(one.id);
+    if (is_new) known->second = options_.remarks(SourcePath(one.id));
+    remarks = known->second;
+  }
   Json detail{{"feedback", FeedbackPage({.verdict = verdict,
                                          .device = options_.device,
                                          .source = one.source,
@@ -252,7 +257,7 @@ Json Evaluator::PageOf(const Compared& one, const std::string& measured) const {
 
 /// The "judge" stage of a candidate, with the text that later prompts show: a page if it was
 /// accepted, otherwise what is wrong with it.
-archive::Stage Evaluator::StageOf(const Compared& one) const {
+archive::Stage Evaluator::StageOf(const Compared& one) {
   const records::Verdict& verdict = one.judged.verdict;
   Json detail{{"reasons", records::ToJson(verdict.reasons)}};
   const bool accepted = verdict.decision == records::Decision::kAccepted;
@@ -292,25 +297,27 @@ Status Evaluator::Profile(int64_t id) {
 }
 
 Status Evaluator::Record(const Compared& one) {
-  const auto& [id, source, built, judged, standing, spent] = one;
-  const bool accepted = judged.verdict.decision == records::Decision::kAccepted && standing;
+  const records::Verdict& judged = one.judged.verdict;
+  const std::optional<Standing>& standing = one.standing;
+  const bool accepted = judged.decision == records::Decision::kAccepted && standing;
   archive::NewVerdict verdict;
-  verdict.decision = records::Name(judged.verdict.decision);
-  verdict.json = DumpJson(records::ToJson(judged.verdict));
+  verdict.decision = records::Name(judged.decision);
+  verdict.json = DumpJson(records::ToJson(judged));
   verdict.objective_kind = parts_.objective.Kind();
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
-  TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, StageOf(one)));
+  TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(one.id, verdict, StageOf(one)));
   if (standing && !standing->samples.empty()) {
     TRY(parts_.archive.AddSamples(row, standing->samples));
   }
   if (accepted && standing->is_better) {
     TRY(parts_.archive.AddEvent(
-        "new_best", DumpJson(Json{{"candidate", id}, {verdict.objective_kind, standing->value}})));
+        "new_best",
+        DumpJson(Json{{"candidate", one.id}, {verdict.objective_kind, standing->value}})));
     champion_.reset();
   }
   if (accepted) KeepForProfile(one);
-  return Report(fmt::format("candidate {} {}", id, verdict.decision));
+  return Report(fmt::format("candidate {} {}", one.id, verdict.decision));
 }
 
 Result<std::optional<Champion>> Evaluator::BestSoFar() {

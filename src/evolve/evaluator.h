@@ -132,8 +132,8 @@ class Evaluator {
   Status Promote(std::vector<Compared> better);
   Status Record(const Compared& one);
   void KeepForProfile(const Compared& one);
-  Json PageOf(const Compared& one, const std::string& measured) const;
-  archive::Stage StageOf(const Compared& one) const;
+  Json PageOf(const Compared& one, const std::string& measured);
+  archive::Stage StageOf(const Compared& one);
   Result<std::optional<Champion>> BestSoFar();
   /// A source that was compiled, and perhaps judged, before it became a candidate.
   struct Screened {
@@ -157,6 +157,7 @@ class Evaluator {
   std::optional<assay::Candidate> champion_;  // the best so far, built
   std::map<std::string, Screened> screened_;  // by the source's hash
   std::map<int64_t, assay::Judged> judged_;   // candidates that wait for a profile
+  std::map<int64_t, std::string> remarks_;    // the linter's, which takes seconds
   std::optional<os::TempDir> screening_;      // of their sources
 };
 

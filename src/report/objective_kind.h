@@ -13,6 +13,7 @@ struct ObjectiveKind {
   std::string_view of_one_call;  // "measured time of one call, cold"
   std::string_view times_are;    // "emulator estimates"
   bool estimate() const { return name == "estimated_us"; }
+  bool is_time() const { return unit == " us"; }
 };
 
 /// The kind with this name; estimated microseconds if there is none.

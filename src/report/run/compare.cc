@@ -67,9 +67,8 @@ ComparedRun Describe(const Run& run, const std::string& name) {
   }
   const auto over_best = [&](const char* reference) -> std::optional<double> {
     const auto found = run.references.find(reference);
-    const bool is_time = run.kind.unit.find("us") != std::string::npos;
     const bool known =
-        is_time && found != run.references.end() && compared.best && *compared.best > 0;
+        run.kind.is_time() && found != run.references.end() && compared.best && *compared.best > 0;
     return known ? std::optional(found->second / *compared.best) : std::nullopt;
   };
   compared.over_eager = over_best("eager_us");
