@@ -24,7 +24,7 @@ LONGEST_HELP = 90
 # The kind of a value, by its type in the help, by option, and by positional argument. "": no completion.
 TYPES = {"FILE": "file", "DIR": "folder", "FOLDER": "folder", "RUN": "folder",
          **dict.fromkeys(("INT", "UINT", "FLOAT", "USD", "N", "SPEC", "COMMAND", "FLAG", "RE", "NAME"), "")}
-OPTIONS = {"--task": "task", "--kernel": "kernel", "--backward-kernel": "kernel", "--python": "file", "--run": "folder",
+OPTIONS = {"--task": "task", "--baseline": "file", "--kernel": "kernel", "--backward-kernel": "kernel", "--python": "file", "--run": "folder",
            **dict.fromkeys(("--name", "--module", "--inputs", "--init"), "")}
 POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "program"), "kernel"), **dict.fromkeys(("task", "input"), "task"),
                **dict.fromkeys(("run", "runs", "A", "B"), "folder"),
@@ -32,7 +32,7 @@ POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "program"), "kernel"), **di
 # Values that the help lists in a sentence. A word is offered if it occurs in the help.
 WORDS = {"--device": ("emu", "gpu", "gpu:all"), "--distributions": ("all", "none"),
          "--operators": ("allowed", "none", "auto"),
-         "--baselines": ("eager", "compile", "max-autotune", "none", "probe")}
+         "--baselines": ("eager", "compile", "max-autotune", "named", "none", "probe")}
 NOTES = re.compile(r"REQUIRED|Excludes:|Needs:|\(Env:")  # what follows names and type
 
 

@@ -11,7 +11,7 @@ _cupel_command() {
     'check') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --plan --fresh --no-shadow --distributions --no-explore --no-prove --strict-layouts --no-exact --schedules' ;;
     'extract') subcommands='' options='-h --help --task -o --output --gpu-model --model --python --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'verify') subcommands='' options='-h --help --kernel --task --device --python --allow-weak-sandbox --json -q --quiet' ;;
-    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --baselines --energy --sets --rounds' ;;
+    'bench') subcommands='' options='-h --help --task --backward --settings --operators --full-size --trials --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --baselines --baseline --energy --sets --rounds' ;;
     'stream') subcommands='' options='-h --help --settings --trials --timed --distributions --shadow --no-shadow --no-explore --no-exact -o --output --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'profile') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources --keep' ;;
     'prove') subcommands='' options='-h --help --task --backward --settings --operators --full-size --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox --entry --sources' ;;
@@ -62,7 +62,7 @@ _cupel_value() {
     'stream -o' | 'translate -o' | 'review calibrate -o' | 'stream --output' | 'translate --output') kind='file' ;;
     *' --task') kind='task' ;;
     *' --gpu-model' | *' --model') kind='words' choices='h100 h200 b200 a100' ;;
-    *' --python' | *' --json' | *' --sources' | *' --plan' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --svg' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
+    *' --python' | *' --json' | *' --sources' | *' --plan' | *' --baseline' | *' --calibration' | *' --record' | *' --report' | *' --html' | *' --svg' | *' --transcript' | *' --labels' | *' --out') kind='file' ;;
     *' --arch') kind='words' choices='auto sm_80 sm_90 sm_90a sm_100 sm_100a' ;;
     *' --flag' | *' --compile-limit' | *' --entry' | *' --trials' | *' --seed' | *' --schedules' | *' --sets' | *' --rounds' | *' --stop-at' | *' --candidates' | *' --batch' | *' --budget' | *' --budget-tokens' | *' --reviewer' | *' --generations' | *' --proposals' | *' --evaluations' | *' --examples' | *' --islands' | *' --attempts' | *' --name' | *' --repeats' | *' --seconds' | *' --module' | *' --inputs' | *' --init' | *' --memory' | *' --jobs' | *' --filter' | *' --timeout' | *' --workers') kind='none' ;;
     *' --include' | *' -o' | *' --output' | *' --keep' | *' --lessons' | *' --run' | *' --resume' | *' --replay' | *' --all' | *' --instructions' | *' --kernels' | *' --records') kind='folder' ;;
@@ -72,7 +72,7 @@ _cupel_value() {
     *' --engines') kind='words' choices='emu gpu both' ;;
     *' --distributions') kind='words' choices='all none' ;;
     *' --kernel' | *' --backward-kernel') kind='kernel' ;;
-    *' --baselines') kind='words' choices='eager compile max-autotune none probe' ;;
+    *' --baselines') kind='words' choices='eager compile max-autotune named none probe' ;;
     *' --timed') kind='words' choices='single all' ;;
     *' --objective') kind='words' choices='time energy mix' ;;
     *' --form') kind='words' choices='cuda python' ;;

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 set -g __cupel_commands 'build' 'check' 'extract' 'verify' 'bench' 'stream' 'profile' 'prove' 'optimize' 'translate' 'export' 'confirm' 'task' 'task list' 'task show' 'task controls' 'task filter' 'task import' 'report' 'doctor' 'selftest' 'worker' 'review' 'review calibrate' 'mcp' 'suite' 'suite run' 'suite report' 'suite merge' 'suite compare'
-set -g __cupel_valued --all --arch --attempts --backward-kernel --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --form --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --lessons --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --stop-at --svg --task --timed --timeout --transcript --trials --without --workers -o
+set -g __cupel_valued --all --arch --attempts --backward-kernel --baseline --baselines --batch --budget --budget-tokens --calibration --candidates --cases --compile-limit --device --direction --distributions --engines --entry --evaluations --examples --filter --flag --form --generations --gpu-model --html --include --init --inputs --instructions --islands --jobs --json --keep --kernel --kernels --labels --lessons --memory --model --module --name --objective --operators --out --output --plan --proposals --python --record --records --repeats --replay --report --resume --review --reviewer --rounds --run --sampling --schedules --seconds --seed --sets --settings --sources --stop-at --svg --task --timed --timeout --transcript --trials --without --workers -o
 
 # The command that the line names, such as "task list".
 function __cupel_command
@@ -165,7 +165,8 @@ complete -c cupel -n '__cupel_at \'bench\'' -l compile-limit -x -d 'Most seconds
 complete -c cupel -n '__cupel_at \'bench\'' -l allow-weak-sandbox -d 'Compile and record even if the operating system lacks parts of the sandbox; only for…'
 complete -c cupel -n '__cupel_at \'bench\'' -l entry -x -d 'Function of the module to judge, if it is not called forward or backward. It takes the…'
 complete -c cupel -n '__cupel_at \'bench\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
-complete -c cupel -n '__cupel_at \'bench\'' -l baselines -x -a 'eager compile max-autotune none probe' -d 'PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows that both…'
+complete -c cupel -n '__cupel_at \'bench\'' -l baselines -x -a 'eager compile max-autotune named none probe' -d 'Baselines to time: eager, compile, max-autotune, named (those that the task names) or…'
+complete -c cupel -n '__cupel_at \'bench\'' -l baseline -r -F -d 'Also time this function, which takes the arguments of the task\'s function (repeatable)'
 complete -c cupel -n '__cupel_at \'bench\'' -l energy -d 'Also measure the energy of a call'
 complete -c cupel -n '__cupel_at \'bench\'' -l sets -x -d 'Number of input sets that the replays rotate through'
 complete -c cupel -n '__cupel_at \'bench\'' -l rounds -x -d 'Most replays of each kernel and baseline when timing'

@@ -116,7 +116,8 @@ struct BenchOptions {
   Compile compile;
   Target target;
   std::vector<std::filesystem::path> kernels;
-  std::string baselines = "eager,compile";
+  std::string baselines = "eager,compile,named";
+  std::vector<std::string> baseline_files;  // FILE.py:FUNCTION
   bool energy = false;
   int sets = 3;
   int rounds = 400;  // at most

@@ -12,6 +12,9 @@ using Mode = oracle::Baselines::Mode;
 /// A compiled result that differs by more than this share of the largest element is reported.
 constexpr double kOddDifference = 1e-3;
 
+/// A named baseline that differs by more computes something else. 8-bit results differ by 1/16.
+constexpr double kOtherFunction = 0.1;
+
 }  // namespace
 
 BaselineSampler::~BaselineSampler() { (void)torch_.Drop(info_.name); }
@@ -31,8 +34,23 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   return std::vector<double>();
 }
 
+std::optional<records::Reason> BaselineSampler::ComputesOther() const {
+  if (info_.baseline.kind != oracle::BaselineKind::kNamed) return std::nullopt;
+  for (const oracle::BaselineOutput& output : info_.outputs) {
+    if (output.is_none || output.difference <= kOtherFunction * output.largest) continue;
+    return records::Reason{
+        "other_function",
+        fmt::format("its {} differs from eager's by up to {:.2g} (largest element "
+                    "{:.2g}): it computes something else, so it is not timed",
+                    output.name, output.difference, output.largest),
+        info_.baseline.named.file.string()};
+  }
+  return std::nullopt;
+}
+
 void BaselineSampler::Describe(records::Timing* timing) const {
   timing->how = info_.how;
+  timing->libraries = info_.libraries;
   if (info_.how != "graph") {
     timing->oddities.push_back("could not be captured as a graph, so launches are included: " +
                                info_.why);

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "assay/bench.h"
 #include "assay/sampler.h"
 #include "oracle/baseline.h"
+#include "records/reason.h"
 
 namespace cupel::assay {
 
@@ -17,9 +19,13 @@ class BaselineSampler : public Sampler {
   ~BaselineSampler() override;
 
   const oracle::BaselineInfo& info() const { return info_; }
-  std::string Name() const override { return oracle::Name(info_.kind); }
+  std::string Name() const override { return info_.baseline.Name(); }
   bool IsBaseline() const override { return true; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
+
+  /// Why a named baseline does not count: its results are far from eager PyTorch's, so it computes
+  /// something else.
+  std::optional<records::Reason> ComputesOther() const;
 
   /// Adds how it was timed, and anything unusual about it.
   void Describe(records::Timing* timing) const;

@@ -157,20 +157,25 @@ class SettingBench {
     std::vector<uint64_t> seeds;
     seeds.reserve(cases_.size());
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
-    for (const oracle::BaselineKind kind : options_.baselines) {
-      Show(fmt::format("preparing {}", oracle::Name(kind)));
-      if (kind == oracle::BaselineKind::kProbe) {
+    for (const oracle::Baseline& baseline : options_.baselines) {
+      Show(fmt::format("preparing {}", baseline.Name()));
+      if (baseline.kind == oracle::BaselineKind::kProbe) {
         TRY_ASSIGN(Probe probe, LoadProbe(*parts_.engine));
         probe_.emplace(std::move(probe));
       }
       TRY_ASSIGN(auto prepared, options_.torch->Prepare(*question_.task, question_.direction,
-                                                        setting_, kind, seeds));
+                                                        setting_, baseline, seeds));
       if (const auto* failure = std::get_if<oracle::SettingFailure>(&prepared)) {
-        AddRefused(oracle::Name(kind), {"no_baseline", failure->message, ""}, true);
+        AddRefused(baseline.Name(), {"no_baseline", failure->message, ""}, true);
         continue;
       }
-      baselines_.push_back(std::make_unique<BaselineSampler>(
-          *options_.torch, std::move(std::get<oracle::BaselineInfo>(prepared))));
+      auto sampler = std::make_unique<BaselineSampler>(
+          *options_.torch, std::move(std::get<oracle::BaselineInfo>(prepared)));
+      if (auto other = sampler->ComputesOther()) {
+        AddRefused(baseline.Name(), std::move(*other), true);
+        continue;
+      }
+      baselines_.push_back(std::move(sampler));
     }
     return {};
   }
@@ -205,7 +210,7 @@ class SettingBench {
     TRY_ASSIGN(auto timer, MakeTimer(kernels_));
     times_.sets = timer->Sets();
     for (const auto& baseline : baselines_) {
-      const bool is_probe = baseline->info().kind == oracle::BaselineKind::kProbe;
+      const bool is_probe = baseline->info().baseline.kind == oracle::BaselineKind::kProbe;
       if (!is_probe) times_.sets = std::min(times_.sets, baseline->info().sets);
     }
     ProbeSampler own_probe(*timer, kernels_.size());

@@ -22,7 +22,7 @@ struct BenchOptions {
   double confidence = 0.99;   // of comparisons
   double energy_seconds = 0;  // for each kernel in each round; 0: not measured
   int energy_rounds = 1;
-  std::vector<oracle::BaselineKind> baselines;
+  std::vector<oracle::Baseline> baselines;
   oracle::Baselines* torch = nullptr;  // needed for baselines; borrowed
   records::Ceilings ceilings;          // of the GPU in use
 };

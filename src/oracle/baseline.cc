@@ -40,10 +40,22 @@ const char* Name(BaselineKind kind) {
       return "compile";
     case BaselineKind::kMaxAutotune:
       return "max-autotune";
+    case BaselineKind::kNamed:
+      return "named";
     case BaselineKind::kProbe:
       return "probe";
   }
   return "?";
+}
+
+std::string Baseline::Name() const {
+  return kind == BaselineKind::kNamed ? named.name : oracle::Name(kind);
+}
+
+std::vector<Baseline> UsualBaselines(const task::Task& task) {
+  std::vector<Baseline> usual = {BaselineKind::kEager, BaselineKind::kCompile};
+  for (const task::NamedBaseline& named : task.named_baselines) usual.emplace_back(named);
+  return usual;
 }
 
 const char* Name(Baselines::Mode mode) {
@@ -159,16 +171,20 @@ Result<std::unique_ptr<Baselines>> Baselines::Start(BaselineOptions options) {
 }
 
 Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direction,
-                                   const task::Setting& setting, BaselineKind kind,
+                                   const task::Setting& setting, const Baseline& baseline,
                                    std::span<const uint64_t> seeds) {
-  const bool probe = kind == BaselineKind::kProbe;
+  const bool probe = baseline.kind == BaselineKind::kProbe;
   if (!probe && (seeds.empty() || seeds.size() > kMaxSeeds)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("baselines take 1 to {} seeds, not {}", kMaxSeeds, seeds.size()));
   }
   if (!probe) TRY(RequireDirection(task, direction));
   TRY(impl_->EnsureChild());
-  Json request = {{"op", "prepare"}, {"kind", Name(kind)}};
+  Json request = {{"op", "prepare"}, {"kind", Name(baseline.kind)}};
+  if (baseline.kind == BaselineKind::kNamed) {
+    request["file"] = baseline.named.file.string();
+    request["function"] = baseline.named.function;
+  }
   if (!probe) {
     const std::string id = ChildTaskId(task, direction);
     if (impl_->loaded.count(id) == 0) {
@@ -181,7 +197,7 @@ Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direc
     request["direction"] = Name(direction);
     request["seeds"] = std::vector<uint64_t>(seeds.begin(), seeds.end());
   }
-  const std::string name = fmt::format("{} {}", Name(kind), ++impl_->prepared);
+  const std::string name = fmt::format("{} {}", baseline.Name(), ++impl_->prepared);
   request["name"] = name;
   TRY_ASSIGN(const Json reply, impl_->Ask(std::move(request)));
   if (reply.contains("failure")) {
@@ -190,7 +206,7 @@ Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direc
   }
   TRY_ASSIGN(BaselineInfo info, ReadBaselineInfo(reply, probe ? 1 : seeds.size()));
   info.name = name;
-  info.kind = kind;
+  info.baseline = baseline;
   impl_->sets[name] = info.sets;
   return Outcome(std::move(info));
 }

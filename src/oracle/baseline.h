@@ -14,6 +14,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,10 +24,24 @@
 
 namespace cupel::oracle {
 
-/// kProbe is not a PyTorch baseline but a kernel of cupel. Its time shows whether both clocks
-/// agree.
-enum class BaselineKind { kEager, kCompile, kMaxAutotune, kProbe };
-const char* Name(BaselineKind kind);  // "eager", "compile", "max-autotune", "probe"
+/// kNamed is an implementation other than the task's own (task/named_baseline.h). kProbe is not a
+/// PyTorch baseline but a kernel of cupel. Its time shows whether both clocks agree.
+enum class BaselineKind { kEager, kCompile, kMaxAutotune, kNamed, kProbe };
+const char* Name(BaselineKind kind);  // "eager", "compile", "max-autotune", "named", "probe"
+
+/// What to time.
+struct Baseline {
+  BaselineKind kind = BaselineKind::kEager;
+  task::NamedBaseline named;  // of kNamed
+
+  Baseline(BaselineKind of) : kind(of) {}
+  explicit Baseline(task::NamedBaseline of) : kind(BaselineKind::kNamed), named(std::move(of)) {}
+  /// For tables: a named one's own name, or that of the kind.
+  std::string Name() const;
+};
+
+/// Eager, compiled, and all that the task names.
+std::vector<Baseline> UsualBaselines(const task::Task& task);
 
 /// The kernels of the worker's clock, as PTX. The flush's parameters are (u64 data, u64 bytes,
 /// u64 result_word), the probe's (u64 out, u32 iterations). `out` has 8 bytes per thread.
@@ -63,15 +78,16 @@ struct BaselineOutput {
 
 struct BaselineInfo {
   std::string name;  // the argument of Take and Drop
-  BaselineKind kind = BaselineKind::kEager;
+  Baseline baseline = BaselineKind::kEager;
   std::string torch_version, gpu;
-  std::string how;      // "graph", or "stream" if the call cannot be captured
-  std::string why;      // why not "graph"; "stream" times include waiting for launches
-  bool tf32 = false;    // whether TF32 was allowed (the task's code can allow it)
-  int sets = 0;         // of inputs: as many as fit into a third of the GPU's free memory
-  std::string fewer;    // why there are fewer sets than requested
-  int64_t kernels = 0;  // of one call; 0: not known
-  double flops = 0;     // of the products and convolutions of one call; 0: none, or not known
+  std::string libraries;  // of kNamed: with versions ("liger-kernel 0.8.5"); may be empty
+  std::string how;        // "graph", or "stream" if the call cannot be captured
+  std::string why;        // why not "graph"; "stream" times include waiting for launches
+  bool tf32 = false;      // whether TF32 was allowed (the task's code can allow it)
+  int sets = 0;           // of inputs: as many as fit into a third of the GPU's free memory
+  std::string fewer;      // why there are fewer sets than requested
+  int64_t kernels = 0;    // of one call; 0: not known
+  double flops = 0;       // of the products and convolutions of one call; 0: none, or not known
   std::vector<BaselineOutput> outputs;
   double seconds = 0;  // to prepare, including compilation
 };
@@ -88,13 +104,13 @@ class Baselines {
   const std::string& gpu() const;
 
   /// `seeds` are case seeds (Case::seed) and give the same inputs as those cases. For kProbe, only
-  /// the kind is used. A failure of the task's code or of PyTorch's compiler is a SettingFailure.
-  /// Errors: the child died, kTimeout, kCancelled. The next call then starts another child, in
-  /// which earlier names are unknown.
+  /// the kind is used. A failure of the task's code, of a named baseline or of PyTorch's compiler
+  /// is a SettingFailure. Errors: the child died, kTimeout, kCancelled. The next call then starts
+  /// another child, in which earlier names are unknown.
   Result<std::variant<BaselineInfo, SettingFailure>> Prepare(const task::Task& task,
                                                              task::Direction direction,
                                                              const task::Setting& setting,
-                                                             BaselineKind kind,
+                                                             const Baseline& baseline,
                                                              std::span<const uint64_t> seeds);
 
   enum class Mode {

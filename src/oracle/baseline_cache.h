@@ -21,8 +21,8 @@ inline constexpr size_t kMaxCachedBaselines = 4096;
 struct BaselineKey {
   std::string task_hash;  // Task::content_hash of the direction
   task::Direction direction = task::Direction::kForward;
-  Json init, inputs;  // of the setting
-  BaselineKind kind = BaselineKind::kEager;
+  Json init, inputs;                         // of the setting
+  BaselineKind kind = BaselineKind::kEager;  // not kNamed: libraries change
   std::string gpu, torch_version;
 };
 BaselineKey KeyOf(const task::Task& task, task::Direction direction, const task::Setting& setting,

@@ -50,6 +50,9 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds) {
   TRY_ASSIGN(info.how, ReplyText(reply, "how", kBaseline));
   TRY_ASSIGN(info.why, ReplyText(reply, "why", kBaseline));
   TRY_ASSIGN(info.fewer, ReplyText(reply, "fewer", kBaseline));
+  if (reply.contains("libraries")) {
+    TRY_ASSIGN(info.libraries, ReplyText(reply, "libraries", kBaseline));
+  }
   TRY_ASSIGN(info.tf32, JsonBool(reply, "tf32", kBaseline));
   TRY_ASSIGN(info.seconds, Magnitude(reply, "seconds"));
   TRY_ASSIGN(info.outputs, ReadOutputs(reply));

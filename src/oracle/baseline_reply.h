@@ -15,7 +15,7 @@ namespace cupel::oracle {
 /// The program's name, for messages.
 inline constexpr char kBaseline[] = "baseline.py";
 
-/// Reads the reply to "prepare", with at most `seeds` sets. Does not set `name` and `kind`.
+/// Reads the reply to "prepare", with at most `seeds` sets. Does not set `name` and `baseline`.
 Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds);
 
 /// Reads the reply to "take": `count` times in microseconds.

@@ -239,10 +239,10 @@ def get_inputs():
     return *task;
   }
   static Result<std::variant<BaselineInfo, SettingFailure>> Prepare(
-      Baselines& baselines, const Task& task, BaselineKind kind = BaselineKind::kEager,
+      Baselines& baselines, const Task& task, const Baseline& baseline = BaselineKind::kEager,
       Direction direction = Direction::kForward) {
     const uint64_t seeds[] = {1, UINT64_MAX, 3};
-    return baselines.Prepare(task, direction, task.SettingsOf(direction)[0], kind, seeds);
+    return baselines.Prepare(task, direction, task.SettingsOf(direction)[0], baseline, seeds);
   }
 
   os::TempDir folder_;
@@ -291,6 +291,56 @@ TEST_F(BaselineScript, TimesTheCallWithoutTheFlush) {
   const auto samples = (*baselines)->Take(std::get<BaselineInfo>(*probe).name, Mode::kCold, 0, 2);
   ASSERT_TRUE(samples);
   EXPECT_NEAR(samples->front(), 1000, 0.01);
+}
+
+TEST_F(BaselineScript, TimesFunctionsOfOtherFiles) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task task = MakeTask("def forward_fn(x):\n    return x * 3\n", "tripled");
+  const fs::path file = folder_.path() / "library.py";
+  std::ofstream(file) << R"(
+import torch
+requires = ['torch']
+def libraries():
+    return 'adder 7'
+def added(x):
+    return x + x + x
+def halved(x):
+    return x / 2
+def narrow(x):
+    return x[:1]
+)";
+  const auto of = [&](const char* function) {
+    return Prepare(**baselines, task, Baseline(task::NamedBaseline{function, file, function}));
+  };
+  const auto added = of("added");
+  ASSERT_EQ(FailureOf(added), "");
+  const auto& info = std::get<BaselineInfo>(*added);
+  EXPECT_EQ(info.baseline.Name(), "added");
+  EXPECT_THAT(info.libraries, AllOf(HasSubstr("torch "), HasSubstr("adder 7")));
+  EXPECT_LT(info.outputs.at(0).difference, 1e-6);
+  EXPECT_TRUE((*baselines)->Take(info.name, Mode::kCold, 2, 5));
+  const auto halved = of("halved");
+  ASSERT_EQ(FailureOf(halved), "");
+  EXPECT_GT(std::get<BaselineInfo>(*halved).outputs.at(0).difference, 1) << "compared with eager";
+  EXPECT_THAT(FailureOf(of("narrow")), HasSubstr("shape"));
+  EXPECT_THAT(FailureOf(of("missing")), HasSubstr("does not define"));
+}
+
+TEST_F(BaselineScript, SaysWhichLibraryIsMissing) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task task = MakeTask("def forward_fn(x):\n    return x * 3\n", "tripled");
+  const fs::path declared = folder_.path() / "declared.py", imported = folder_.path() / "used.py";
+  std::ofstream(declared) << "requires = ['no-such-library']\ndef declared(x):\n    return x\n";
+  std::ofstream(imported) << "import no_such_module\ndef used(x):\n    return x\n";
+  EXPECT_THAT(FailureOf(Prepare(**baselines, task,
+                                Baseline(task::NamedBaseline{"declared", declared, "declared"}))),
+              AllOf(HasSubstr("unsupported: "), HasSubstr("pip install no-such-library")));
+  EXPECT_THAT(FailureOf(Prepare(**baselines, task,
+                                Baseline(task::NamedBaseline{"used", imported, "used"}))),
+              AllOf(HasSubstr("unsupported: "), HasSubstr("no_such_module")));
+  EXPECT_EQ(FailureOf(Prepare(**baselines, task)), "") << "the child still works";
 }
 
 TEST_F(BaselineScript, SharesInputsBetweenBaselinesAndRestoresThem) {

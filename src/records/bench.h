@@ -40,9 +40,10 @@ struct Timing {
   std::vector<double> joules;          // per call, in each round; ABBA order; not in the record
   int verified = 0, visible = 0;       // timed replays checked; those whose secret was visible
   double bytes_a_second = 0, flops = 0;
-  double roofline = 0;  // the fastest possible time on the GPU divided by this time
-  std::string how;      // of baselines: "graph" or "stream"
-  std::string note;     // of baselines: how compiled outputs differ; not in the record
+  double roofline = 0;    // the fastest possible time on the GPU divided by this time
+  std::string how;        // of baselines: "graph" or "stream"
+  std::string libraries;  // of named baselines: what they use, with versions; may be empty
+  std::string note;       // of baselines: how compiled outputs differ; not in the record
 
   bool is_timed() const { return !samples.cold.empty(); }
   /// True if the kernel or baseline is to blame that there is no time, false if cupel cannot time

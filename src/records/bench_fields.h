@@ -107,6 +107,8 @@ struct Fields<Timing> {
              "the fastest possible time on this GPU over this time");
     visit.If(timed && timing.flops > 0, "flops", timing.flops, "operations per second, if known");
     visit.If(timed && !timing.how.empty(), "how", timing.how, "of baselines: `graph` or `stream`");
+    visit.If(!timing.libraries.empty(), "libraries", timing.libraries,
+             "of named baselines: what they use, with versions");
     visit.If(timed && timing.energy.has_value(), "energy", timing.energy,
              "`joules`, `watts`, `calls`: means over the rounds");
     visit.If(timed && !timing.is_baseline, "verified_replays", timing.verified,

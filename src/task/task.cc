@@ -163,6 +163,7 @@ Result<Task> LoadFolder(const fs::path& folder) {
   }
   TRY(LoadDirection(task, Direction::kForward, extra));
   TRY(LoadDirection(task, Direction::kBackward, extra));
+  TRY_ASSIGN(task.named_baselines, FindNamedBaselines(folder));
   if (!task.Has(Direction::kForward) && !task.Has(Direction::kBackward)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is not a task folder: it has no func_forward.py or "

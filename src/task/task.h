@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "task/allowed_operators.h"
 #include "task/distribution.h"
+#include "task/named_baseline.h"
 
 namespace cupel::task {
 
@@ -45,12 +46,13 @@ enum class Format { kFolder, kKernelBench };
 struct Task {
   std::string name;
   Format format = Format::kFolder;
-  std::filesystem::path path;         // the folder, or the problem file
-  std::filesystem::path code[2];      // by Direction: the Python file; empty when absent
-  std::vector<Setting> settings[2];   // by Direction; in the order single, multi, held-out
-  std::filesystem::path baseline[2];  // forward.cu / backward.cu when present
-  std::string title;                  // from task.json; default: the name
-  std::string content_hash[2];        // SHA-256 of code + configs: the key of the case pool
+  std::filesystem::path path;                  // the folder, or the problem file
+  std::filesystem::path code[2];               // by Direction: the Python file; empty when absent
+  std::vector<Setting> settings[2];            // by Direction; in the order single, multi, held-out
+  std::filesystem::path baseline[2];           // forward.cu / backward.cu when present
+  std::vector<NamedBaseline> named_baselines;  // of both directions; not a part of the question
+  std::string title;                           // from task.json; default: the name
+  std::string content_hash[2];  // SHA-256 of code + configs: the key of the case pool
   /// By Direction, if `reduced`: the settings as the task lists them.
   std::vector<Setting> listed[2] = {};
   bool reduced = false;  // the settings are reduced for the emulator (task/reduced.h)

@@ -24,6 +24,7 @@ class TaskTest : public ::testing::Test {
   }
   fs::path path() const { return folder_->path() / "my_task"; }
   void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path() / name).parent_path());
     std::ofstream(path() / name) << text;
   }
   Result<Task> Load() const { return LoadTask(path().string(), "/nonexistent"); }
@@ -185,6 +186,27 @@ TEST_F(TaskTest, ErrorsNameFileAndRemedy) {
   const Error unknown = LoadTask("no_such", fs::path(CUPEL_SOURCE_DIR) / "tasks").error();
   EXPECT_EQ(unknown.code, ErrorCode::kNotFound);
   EXPECT_THAT(unknown.remedy, HasSubstr("mnist_linear"));
+}
+
+TEST_F(TaskTest, ListsNamedBaselines) {
+  const auto plain = Load();
+  ASSERT_TRUE(plain) << plain.error().ToString();
+  EXPECT_TRUE(plain->named_baselines.empty());
+  Write("baselines/second.py", "def second(x): return x");
+  Write("baselines/first.py", "def first(x): return x");
+  Write("baselines/_parts.py", "");
+  Write("baselines/notes.txt", "");
+  const auto task = Load();
+  ASSERT_TRUE(task) << task.error().ToString();
+  ASSERT_EQ(task->named_baselines.size(), 2u);
+  EXPECT_EQ(task->named_baselines[0].name, "first");
+  EXPECT_EQ(task->named_baselines[1].function, "second");
+  EXPECT_EQ(task->content_hash[0], plain->content_hash[0]) << "not a part of the question";
+  for (const char* bad : {"baselines/two words.py", "baselines/eager.py", "baselines/1st.py"}) {
+    Write(bad, "");
+    EXPECT_FALSE(Load()) << bad;
+    fs::remove(path() / bad);
+  }
 }
 
 TEST_F(TaskTest, ContentHashChangesWithCode) {

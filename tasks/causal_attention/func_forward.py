@@ -16,10 +16,10 @@ def forward_fn(query, key, value):
     """query is (batch, heads, tokens, size), key and value (batch, kv_heads, tokens, size); query
     head h uses their head h / (heads / kv_heads). y[t] = sum over s <= t of w[t, s] * value[s],
     w[t] being the softmax over s <= t of query[t] . key[s] / sqrt(size)."""
+    if query.is_cuda:  # PyTorch's fused attention is what a kernel has to beat
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
     shared_by = query.size(1) // key.size(1)
     key, value = (x.repeat_interleave(shared_by, dim=1) for x in (key, value))
-    if query.is_cuda:  # PyTorch's fused attention is what a kernel has to beat
-        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
     tokens = query.size(-2)
     later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)

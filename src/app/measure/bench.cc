@@ -15,6 +15,7 @@
 #include "app/lanes.h"
 #include "app/session.h"
 #include "base/lanes.h"
+#include "base/printable.h"
 #include "base/version.h"
 #include "oracle/baseline_cache.h"
 #include "os/folders.h"
@@ -59,11 +60,10 @@ class BenchRun {
     }
     TRY_ASSIGN(task::Task task, LoadTarget(options_.target, options_.common));
     task_.emplace(std::move(task));
-    TRY_ASSIGN(const auto kinds, BaselinesOf(options_.baselines));
+    TRY_ASSIGN(timing_.baselines, BaselinesOf(options_.baselines, options_.baseline_files, *task_));
     // The compilers and the GPU workers start in parallel.
     auto building = std::async(std::launch::async, [this] { return BuildAll(); });
     TRY(OpenGpus());
-    timing_.baselines = kinds;
     timing_.sets = options_.sets;
     timing_.energy_seconds = options_.energy ? kEnergySeconds : 0;
     timing_.measure.most = options_.rounds;
@@ -224,30 +224,51 @@ class BenchRun {
 
 }  // namespace
 
-Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) {
-  constexpr oracle::BaselineKind kAll[] = {
+Result<std::vector<oracle::Baseline>> BaselinesOf(const std::string& names,
+                                                  const std::vector<std::string>& files,
+                                                  const task::Task& task) {
+  std::vector<oracle::Baseline> known = {
       oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
       oracle::BaselineKind::kMaxAutotune, oracle::BaselineKind::kProbe};
-  std::vector<oracle::BaselineKind> kinds;
-  if (names == "none") return kinds;
-  std::string rest = names;
+  for (const task::NamedBaseline& named : task.named_baselines) known.emplace_back(named);
+  std::vector<oracle::Baseline> chosen;
+  // A baseline that is named twice is timed once.
+  const auto add = [&](const oracle::Baseline& one) {
+    if (std::ranges::find(chosen, one.Name(), &oracle::Baseline::Name) == chosen.end()) {
+      chosen.push_back(one);
+    }
+  };
+  std::string rest = names == "none" ? "" : names;
   while (!rest.empty()) {
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::string name = rest.substr(0, comma);
     rest.erase(0, comma + 1);
-    bool known = false;
-    for (const oracle::BaselineKind kind : kAll) {
-      if (name != oracle::Name(kind)) continue;
-      // A baseline that is named twice is timed once.
-      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
-      known = true;
+    bool is_known = name == "named";
+    for (const oracle::Baseline& one : known) {
+      const bool in_group = name == "named" && one.kind == oracle::BaselineKind::kNamed;
+      if (!in_group && name != one.Name()) continue;
+      add(one);
+      is_known = true;
     }
-    if (!known) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown baseline {}", name),
-                  "choose from eager, compile, max-autotune, or none");
+    if (!is_known) {
+      std::string all = "eager, compile, max-autotune, named";
+      for (const task::NamedBaseline& named : task.named_baselines) all += ", " + named.name;
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown baseline {}", Printable(name)),
+                  fmt::format("choose from {}, or none", all));
     }
   }
-  return kinds;
+  for (const std::string& file : files) {
+    TRY_ASSIGN(task::NamedBaseline named, task::ParseNamedBaseline(file));
+    const oracle::Baseline one(std::move(named));
+    const size_t before = chosen.size();
+    add(one);
+    if (chosen.size() == before) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("there are two baselines called {}", one.Name()),
+                  "give one of the functions another name");
+    }
+  }
+  return chosen;
 }
 
 Result<records::Bench> Bench(const BenchOptions& options, Events& events) {

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "app/measure/bench_testing.h"
+#include "os/temp_dir.h"
 #include "records/json.h"
 
 namespace cupel::app {
@@ -51,24 +54,58 @@ TEST(BenchJson, HasTheTableAndTheSamples) {
   EXPECT_EQ(mean["settings"], 2);
 }
 
+/// A task that names one baseline.
+task::Task WithLibrary() {
+  task::Task task;
+  task.named_baselines.push_back({"library", "/tasks/one/baselines/library.py", "library"});
+  return task;
+}
+
+std::vector<std::string> NamesOf(const std::vector<oracle::Baseline>& baselines) {
+  std::vector<std::string> names;
+  for (const oracle::Baseline& one : baselines) names.push_back(one.Name());
+  return names;
+}
+
 TEST(BaselinesOf, ParsesNamesSeparatedByCommas) {
-  using oracle::BaselineKind;
   const auto of = [](const std::string& names) {
-    const auto kinds = BaselinesOf(names);
-    EXPECT_TRUE(kinds.has_value()) << names;
-    return kinds.value_or(std::vector<BaselineKind>());
+    const auto chosen = BaselinesOf(names, {}, WithLibrary());
+    EXPECT_TRUE(chosen.has_value()) << names;
+    return chosen ? NamesOf(*chosen) : std::vector<std::string>();
   };
-  EXPECT_THAT(of("eager,max-autotune"),
-              ElementsAre(BaselineKind::kEager, BaselineKind::kMaxAutotune));
-  EXPECT_THAT(of("compile"), ElementsAre(BaselineKind::kCompile));
+  EXPECT_THAT(of("eager,max-autotune"), ElementsAre("eager", "max-autotune"));
+  EXPECT_THAT(of("compile"), ElementsAre("compile"));
   EXPECT_TRUE(of("none").empty());
-  EXPECT_THAT(of("eager,eager"), ElementsAre(BaselineKind::kEager)) << "timed twice";
+  EXPECT_THAT(of("eager,eager"), ElementsAre("eager")) << "timed twice";
+  EXPECT_THAT(of("eager,named"), ElementsAre("eager", "library"));
+  EXPECT_THAT(of("library,named"), ElementsAre("library")) << "timed twice";
   for (const char* bad : {"fast", "eager,none", "Eager", "eager compile", ",eager"}) {
-    const auto kinds = BaselinesOf(bad);
-    ASSERT_FALSE(kinds.has_value()) << bad;
-    EXPECT_EQ(kinds.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_THAT(kinds.error().remedy, HasSubstr("eager, compile, max-autotune"));
+    const auto chosen = BaselinesOf(bad, {}, WithLibrary());
+    ASSERT_FALSE(chosen.has_value()) << bad;
+    EXPECT_EQ(chosen.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(chosen.error().remedy, HasSubstr("eager, compile, max-autotune, named, library"));
   }
+  const auto none = BaselinesOf("named", {}, task::Task());
+  ASSERT_TRUE(none.has_value());
+  EXPECT_TRUE(none->empty()) << "a task that names no baseline has none";
+}
+
+TEST(BaselinesOf, AddsFunctionsOfFiles) {
+  const auto folder = os::TempDir::Create();
+  ASSERT_TRUE(folder.has_value());
+  const std::string file = (folder->path() / "mine.py").string();
+  std::ofstream(file) << "def fused(x): return x\n";
+  const auto added = BaselinesOf("eager", {file + ":fused"}, WithLibrary());
+  ASSERT_TRUE(added.has_value()) << added.error().ToString();
+  EXPECT_THAT(NamesOf(*added), ElementsAre("eager", "fused"));
+  EXPECT_EQ(added->back().named.file, file);
+  for (const std::string& bad : {file, file + ":two words", file + ":eager", file + ":",
+                                 folder->path().string() + "/none.py:fused", std::string(":f")}) {
+    EXPECT_FALSE(BaselinesOf("none", {bad}, WithLibrary()).has_value()) << bad;
+  }
+  const auto twice = BaselinesOf("named", {file + ":library"}, WithLibrary());
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_THAT(twice.error().message, HasSubstr("two baselines called library"));
 }
 
 }  // namespace

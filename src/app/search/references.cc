@@ -18,7 +18,8 @@ namespace cupel::app {
 namespace {
 
 constexpr const char* kEvent = "references";
-constexpr uint64_t kSeed = 0;  // of the cases; only their sizes matter
+constexpr const char* kBest = "best kernel";  // no baseline has this name
+constexpr uint64_t kSeed = 0;                 // of the cases; only their sizes matter
 
 /// The geometric mean over `count` settings; nullopt if there is none, or one has no value.
 std::optional<double> MeanOver(const std::vector<double>& values, size_t count) {
@@ -30,6 +31,7 @@ Json ToJson(const References& references) {
   Json json{{"floor_us", references.floor_us}};
   if (references.eager_us) json["eager_us"] = *references.eager_us;
   if (references.compile_us) json["compile_us"] = *references.compile_us;
+  if (!references.named_us.empty()) json["named_us"] = references.named_us;
   return json;
 }
 
@@ -53,6 +55,11 @@ Result<References> FromJson(const Json& json) {
                                      std::pair("compile_us", &references.compile_us)}) {
     if (!json.contains(name)) continue;
     TRY_ASSIGN(*member, JsonNumber(json, name, kWhat));
+  }
+  if (!json.contains("named_us")) return references;
+  TRY_ASSIGN(const Json* named, JsonObject(json, "named_us", kWhat));
+  for (const auto& [name, us] : named->items()) {
+    TRY_ASSIGN(references.named_us[name], JsonNumber(*named, name.c_str(), kWhat));
   }
   return references;
 }
@@ -105,31 +112,33 @@ Status TimePyTorch(OpenRun& run, Session& session, const task::Task& task,
   question.direction = direction;
   question.operators = OperatorsOf(target);
   assay::BenchOptions options;
-  options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
+  options.baselines = oracle::UsualBaselines(task);
   options.torch = baselines->get();
   TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
   TRY_ASSIGN(const assay::Candidate kernel, session.assay().Build(best));
-  const assay::KernelToTime kernels[] = {{"best", &kernel}};
+  const assay::KernelToTime kernels[] = {{kBest, &kernel}};
   const std::vector<const task::Setting*> settings = Compared(task, direction, target);
-  std::vector<double> eager, compile, own;
+  std::map<std::string, std::vector<double>> measured;  // by name
   for (const task::Setting* setting : settings) {
     TRY_ASSIGN(const records::SettingTimes times,
                assay::TimeSetting(session.parts(), question, *setting, kernels, options));
-    for (const auto& [name, times_of] :
-         {std::pair(std::string(oracle::Name(oracle::BaselineKind::kEager)), &eager),
-          std::pair(std::string(oracle::Name(oracle::BaselineKind::kCompile)), &compile),
-          std::pair(std::string("best"), &own)}) {
-      const records::Timing* timing = times.Find(name);
-      if (timing != nullptr && timing->is_timed()) times_of->push_back(timing->median.estimate);
+    for (const records::Timing& timing : times.timings) {
+      if (timing.is_timed()) measured[timing.name].push_back(timing.median.estimate);
     }
   }
+  const auto mean_of = [&](const std::string& name) {
+    return MeanOver(measured[name], settings.size());
+  };
   References references;
   TRY_ASSIGN(references, ReferencesOf(run, session, task, direction, target));
-  references.eager_us = MeanOver(eager, settings.size());
-  references.compile_us = MeanOver(compile, settings.size());
+  references.eager_us = mean_of(oracle::Name(oracle::BaselineKind::kEager));
+  references.compile_us = mean_of(oracle::Name(oracle::BaselineKind::kCompile));
+  for (const task::NamedBaseline& named : task.named_baselines) {
+    if (const auto us = mean_of(named.name)) references.named_us[named.name] = *us;
+  }
   Json json = ToJson(references);
   json["candidate"] = candidate;
-  if (const auto us = MeanOver(own, settings.size())) json["best_us"] = *us;
+  if (const auto us = mean_of(kBest)) json["best_us"] = *us;
   return run.archive.AddEvent(kEvent, DumpJson(json));
 }
 

@@ -218,7 +218,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
   options.measure.least = std::min(options.measure.least, item.rounds);
   options.torch = item.baselines ? Baselines() : nullptr;
   if (options.torch != nullptr) {
-    options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
+    options.baselines = oracle::UsualBaselines(*question.task);
     report.torch = options.torch->torch_version();
   }
   const assay::KernelToTime kernel{item.kernel.filename().string(), &candidate};

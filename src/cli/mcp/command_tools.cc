@@ -114,7 +114,8 @@ McpTool BenchTool(const McpSetting& setting) {
                           {"items", TextSchema("A .cu or .py file")},
                           {"maxItems", 7}};
   properties["baselines"] = TextSchema(
-      "PyTorch baselines to time: eager, compile, max-autotune, separated by commas, or none. "
+      "Baselines to time, separated by commas: eager, compile, max-autotune, named (those that the "
+      "task names), or none. "
       "Default: eager,compile.",
       64);
   tool.input = Arguments(std::move(properties), {"task"});

@@ -112,9 +112,14 @@ void AddBench(CLI::App& app, Subcommands& subcommands) {
   AddEntry(sub, bench.compile);
   AddSources(sub, bench.compile);
   sub->add_option("--baselines", bench.baselines,
-                  "PyTorch baselines to time: eager, compile, max-autotune, or none; probe shows "
-                  "that both clocks agree")
+                  "Baselines to time: eager, compile, max-autotune, named (those that the task "
+                  "names) or some of their names, or none; probe shows that both clocks agree")
       ->capture_default_str();
+  sub->add_option("--baseline", bench.baseline_files,
+                  "Also time this function, which takes the arguments of the task's function "
+                  "(repeatable)")
+      ->type_name("FILE.py:FUNCTION")
+      ->allow_extra_args(false);
   sub->add_flag("--energy", bench.energy, "Also measure the energy of a call");
   sub->add_option("--sets", bench.sets, "Number of input sets that the replays rotate through")
       ->check(CLI::Range(1, 64))

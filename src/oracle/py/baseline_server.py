@@ -20,12 +20,13 @@ from baseline_draws import Draws
 from compiled_function import MODES, compiled, reset_compiler
 from draw_base import Draw
 from loaded_task import Task
+from named_baseline import NamedBaseline, Unavailable
 from oracle_types import Json, Report, Send
 from task_error import describe
 
 MAX_SETS = 64
 MAX_COUNT = 1 << 18  # the samples must fit into one line of JSON
-KINDS = ("eager", "probe") + tuple(MODES)
+KINDS = ("eager", "named", "probe") + tuple(MODES)
 SAMPLE_MODES = ("cold", "warm", "host")
 REPORT_SECONDS = 20  # seconds
 MEMORY_PATIENCE = 180.0  # seconds to wait for memory that other processes use
@@ -45,12 +46,15 @@ class Baseline:
         self.report = lambda text: report("baseline %s: %s" % (kind, text))
         self.sets, self.functions = [], []
         self.why, self.fewer, self.outputs, self.resets, self.flops = "", "", [], 0, 0
+        self.named: NamedBaseline | None = None
 
     def prepare(self, request: Json) -> None:
         torch.cuda.empty_cache()
         budget = torch.cuda.mem_get_info()[0] // 3
-        if self.kind in MODES:
+        if self.may_compile():
             self.reset_compiler()
+        if self.kind == "named":
+            self.named = self.load_named(request)
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
         # Count the memory that each set owns; sets share the memory of graphs. As much memory
         # as the budget stays free, because plain calls and the judged kernels need memory, too.
@@ -72,6 +76,16 @@ class Baseline:
                 break
             torch.cuda.empty_cache()
             largest = max(largest, torch.cuda.memory_allocated() - before)
+
+    def may_compile(self) -> bool:
+        """A named baseline's functions may use PyTorch's compiler, too."""
+        return self.kind in MODES or self.kind == "named"
+
+    def load_named(self, request: Json) -> NamedBaseline:
+        try:
+            return NamedBaseline(request["file"], request["function"])
+        except (Unavailable, ImportError) as error:
+            raise Unsupported(str(error)) from error
 
     def add(self, request: Json, seed: int) -> None:
         if self.kind == "probe":
@@ -96,6 +110,8 @@ class Baseline:
             # compiled function.
             shared = self.functions and not isinstance(function, torch.nn.Module)
             function = self.functions[0] if shared else compiled(function, self.kind)
+        elif self.named is not None:
+            function = self.named.of(function)
         self.build(new, function)
         if len(self.sets) == 1:
             names = agreement.names_of(draw, expected)
@@ -145,7 +161,7 @@ class Baseline:
             sample()
         else:
             # Another baseline's reset has dropped the compiled code, which plain calls need.
-            if self.kind in MODES and self.resets != self.server.resets:
+            if self.may_compile() and self.resets != self.server.resets:
                 self.reset_compiler()
             chosen.run_a_few_times()
             sample = chosen.host_sample
@@ -289,6 +305,7 @@ class BaselineServer(case_server.Server):
         return dict(self.about(), how="stream" if baseline.why else "graph", why=baseline.why,
                     sets=len(baseline.sets), fewer=baseline.fewer, outputs=baseline.outputs,
                     kernels=baseline.sets[0].kernels, flops=baseline.flops,
+                    libraries=baseline.named.libraries if baseline.named else "",
                     seconds=time.monotonic() - started)
 
     def prepared(self, kind: str, request: Json, report: Report) -> Baseline:

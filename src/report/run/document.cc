@@ -166,6 +166,7 @@ void AddBest(const Run& run, Json& json) {
   }
   Put(json, "gain", run.Gain());
   if (!run.references.empty()) json["references"] = run.references;
+  if (!run.named_us.empty()) json["named_references"] = run.named_us;
   if (run.to_best) json["to_best"] = ToJson(*run.to_best);
   if (!run.evidence.is_null()) json["evidence"] = run.evidence;
   if (!run.profile.is_null()) json["profile"] = run.profile;

@@ -38,17 +38,21 @@ int64_t LastMs(const Run& run, const std::vector<archive::Exchange>& exchanges,
   return last;
 }
 
-std::map<std::string, double> ReferencesOf(const std::vector<archive::Event>& events) {
-  std::map<std::string, double> references;
+void ReadReferences(const std::vector<archive::Event>& events, Run& run) {
   for (const archive::Event& event : events) {
     if (event.kind != "references") continue;
     const Json detail = ObjectFrom(event.detail);
     for (const char* key : {"floor_us", "eager_us", "compile_us"}) {
       const auto us = NumberAt(detail, key);
-      if (us && *us > 0) references[key] = *us;
+      if (us && *us > 0) run.references[key] = *us;
+    }
+    const auto named = detail.find("named_us");
+    if (named == detail.end() || !named->is_object()) continue;
+    for (const auto& [name, value] : named->items()) {
+      const auto us = NumberAt(*named, name.c_str());
+      if (us && *us > 0) run.named_us[name] = *us;
     }
   }
-  return references;
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ Result<Run> ReadRun(const archive::Archive& archive) {
     // The cost of models is reported with the questions, if there are any.
     if (cost.kind != "llm" || exchanges.empty()) run.other_costs.push_back(cost);
   }
-  run.references = ReferencesOf(events);
+  ReadReferences(events, run);
   run.spent = SpentUntil(LastMs(run, exchanges, events), run, exchanges, events);
   const RunCandidate* winner = run.best ? run.Find(*run.best) : nullptr;
   if (winner != nullptr && winner->judged_ms) {

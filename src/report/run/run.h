@@ -143,6 +143,7 @@ struct Run {
   std::optional<RunSpent> to_best;  // until the best was judged
   /// What times are compared with: "floor_us", "eager_us", "compile_us", each if known.
   std::map<std::string, double> references;
+  std::map<std::string, double> named_us;  // times of the task's named baselines
   /// Evidence for the best, and profiles (run_winner.h); null if there is no best.
   Json evidence, profile;
 

@@ -86,6 +86,9 @@ std::string ReferencesText(const Run& run) {
     if (found == run.references.end()) continue;
     torch += fmt::format("{}{} {:.3f} us", torch.empty() ? "PyTorch: " : ", ", name, found->second);
   }
+  for (const auto& [name, us] : run.named_us) {
+    torch += fmt::format("{}{} {:.3f} us", torch.empty() ? "" : ", ", Printable(name), us);
+  }
   const auto floor = run.references.find("floor_us");
   if (floor != run.references.end()) {
     torch += fmt::format("{}oving the data once takes {:.3f} us", torch.empty() ? "M" : "; m",

@@ -79,17 +79,25 @@ void AddTimes(const records::SettingTimes& timed, Json& setting) {
   setting["baselines"] = Json::object();
   setting["speedup"] = Json::object();
   std::vector<std::string> oddities = timing->oddities;
-  for (const char* name : kBaselines) {
-    const records::Timing* baseline = timed.Find(name);
-    if (baseline != nullptr && baseline->is_timed()) {
-      setting["baselines"][name] = TimeJson(*baseline);
-    } else if (baseline != nullptr && baseline->refused) {
-      oddities.push_back(fmt::format("{} was not timed: {}", name, baseline->refused->message));
+  const records::Timing* best = nullptr;
+  for (const records::Timing& baseline : timed.timings) {
+    if (!baseline.is_baseline) continue;
+    const std::string& name = baseline.name;
+    if (baseline.is_timed() && !baseline.refused) {
+      setting["baselines"][name] = TimeJson(baseline);
+      if (!baseline.libraries.empty()) {
+        setting["baselines"][name]["libraries"] = baseline.libraries;
+      }
+      const bool is_faster = best == nullptr || baseline.median.estimate < best->median.estimate;
+      if (is_faster) best = &baseline;
+    } else if (baseline.refused) {
+      oddities.push_back(fmt::format("{} was not timed: {}", name, baseline.refused->message));
     }
     if (const auto ratio = Speedup(timed, timing->name, name)) {
       setting["speedup"][name] = records::ToJson(*ratio);
     }
   }
+  if (best != nullptr) setting["best_baseline"] = best->name;
   if (!oddities.empty()) setting["oddities"] = std::move(oddities);
 }
 

@@ -53,6 +53,38 @@ TEST(SuiteScores, UsesGeometricMeansOfAcceptedKernels) {
   EXPECT_EQ(eager.timed_settings, 3);
 }
 
+/// A document with one kernel and its times and baselines.
+Json OneKernel(const char* setting) {
+  return Json{{"schema", kSuiteSchema},
+              {"engine", "gpu"},
+              {"items", Json::array({{{"id", "t/forward/a.cu"},
+                                      {"task", "t"},
+                                      {"direction", "forward"},
+                                      {"kernel", "a.cu"},
+                                      {"decision", "accepted"},
+                                      {"settings", Json::array({Json::parse(setting)})}}})}};
+}
+
+TEST(SuiteScores, ComparesWithTheFastestBaselineOfEachSetting) {
+  const auto suite = ReadSuite(OneKernel(R"({
+    "id": "single-0", "kind": "single", "status": "passed",
+    "us": {"estimate": 10, "low": 10, "high": 10, "confidence": 0.95},
+    "baselines": {"eager": {"us": {"estimate": 40, "low": 40, "high": 40, "confidence": 0.95}},
+                  "library": {"us": {"estimate": 5, "low": 5, "high": 5, "confidence": 0.95}},
+                  "untimed": {}},
+    "speedup": {"eager": {"estimate": 4, "low": 4, "high": 4, "confidence": 0.99},
+                "library": {"estimate": 0.5, "low": 0.5, "high": 0.5, "confidence": 0.99}}})"),
+                               "test");
+  ASSERT_TRUE(suite.has_value()) << suite.error().ToString();
+  const SuiteSetting& setting = suite->items.at(0).settings.at(0);
+  EXPECT_EQ(setting.best_baseline, "library");
+  EXPECT_EQ(setting.baselines.count("untimed"), 0u);
+  const SuiteScores scores = Score(*suite);
+  EXPECT_DOUBLE_EQ(*ScoreAgainst(scores, "eager")->over_problems, 4);
+  EXPECT_DOUBLE_EQ(*ScoreAgainst(scores, kBest)->over_problems, 0.5);
+  EXPECT_EQ(ScoreAgainst(scores, "library"), nullptr) << "other tasks have no such baseline";
+}
+
 TEST(SuiteScores, UsesTheBestKernelOfAProblem) {
   Suite suite;
   suite.engine = "gpu";

@@ -10,6 +10,8 @@
 namespace cupel::report {
 namespace {
 
+constexpr size_t kMostBaselines = 64, kLongestBaseline = 128;
+
 /// A time, a ratio or a share; nullopt if it is not a finite number above zero.
 std::optional<double> Positive(const Json& object, const char* key) {
   const auto value = NumberAt(object, key);
@@ -38,6 +40,32 @@ std::optional<SuiteTime> ReadTime(const Json& object) {
   return time;
 }
 
+void ReadBaselines(const Json& json, SuiteSetting& setting) {
+  const auto baselines = json.find("baselines"), speedups = json.find("speedup");
+  if (baselines == json.end() || !baselines->is_object()) return;
+  for (const auto& [name, value] : baselines->items()) {
+    if (name.size() > kLongestBaseline || setting.baselines.size() == kMostBaselines) continue;
+    auto time = value.is_object() && name != kBest ? ReadTime(value) : std::nullopt;
+    if (!time) continue;
+    std::optional<stats::Interval> ratio;
+    if (speedups != json.end() && speedups->is_object()) {
+      ratio = ReadInterval(*speedups, name.c_str());
+    }
+    if (ratio) setting.speedups[name] = *ratio;
+    const auto best = setting.baselines.find(kBest);
+    if (best == setting.baselines.end() || time->us.estimate < best->second.us.estimate) {
+      setting.best_baseline = name;
+      setting.baselines[kBest] = *time;
+      if (ratio) {
+        setting.speedups[kBest] = *ratio;
+      } else {
+        setting.speedups.erase(kBest);
+      }
+    }
+    setting.baselines[name] = *std::move(time);
+  }
+}
+
 SuiteSetting ReadSetting(const Json& json) {
   SuiteSetting setting;
   setting.id = TextAt(json, "id");
@@ -50,15 +78,7 @@ SuiteSetting ReadSetting(const Json& json) {
   setting.estimate_us = Positive(json, "estimate_us");
   setting.roofline = Positive(json, "roofline");
   setting.time = ReadTime(json);
-  const auto baselines = json.find("baselines"), speedups = json.find("speedup");
-  for (const char* name : kBaselines) {
-    if (baselines != json.end() && baselines->is_object() && baselines->contains(name) &&
-        (*baselines)[name].is_object()) {
-      if (auto time = ReadTime((*baselines)[name])) setting.baselines[name] = std::move(*time);
-    }
-    if (speedups == json.end() || !speedups->is_object()) continue;
-    if (const auto ratio = ReadInterval(*speedups, name)) setting.speedups[name] = *ratio;
-  }
+  ReadBaselines(json, setting);
   return setting;
 }
 

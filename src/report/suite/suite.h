@@ -29,8 +29,9 @@ struct SuiteSetting {
   std::optional<double> over_limit;   // the largest error as a multiple of the limit
   std::optional<double> estimate_us;  // by the emulator, never measured
   std::optional<SuiteTime> time;
-  std::map<std::string, SuiteTime> baselines;       // "eager", "compile"
+  std::map<std::string, SuiteTime> baselines;       // "eager", "compile", those of the task; kBest
   std::map<std::string, stats::Interval> speedups;  // over the baselines: above 1 is faster
+  std::string best_baseline;                        // the fastest of all; kBest has its figures
   std::optional<double> roofline;                   // share of the GPU's best possible speed
 
   bool passed() const { return status == "passed"; }
@@ -61,8 +62,11 @@ struct Suite {
   bool estimates() const { return engine == "emu"; }
 };
 
-/// Baselines with which kernels are compared, in display order.
-inline constexpr const char* kBaselines[] = {"eager", "compile"};
+/// Stands for the fastest baseline of each setting.
+inline constexpr const char* kBest = "best";
+
+/// Baselines with which the kernels of all tasks are compared, in display order.
+inline constexpr const char* kBaselines[] = {"eager", "compile", kBest};
 
 /// `what` names the document in errors. Errors: kInvalidArgument (not such a document),
 /// kUnsupported (a newer schema).

@@ -126,7 +126,7 @@ std::string SettingCells(const SuiteSetting& setting) {
     const auto ratio = setting.speedups.find(name);
     row += "," + IntervalCells(ratio == setting.speedups.end() ? nullptr : &ratio->second);
   }
-  return row + "," + Cell(setting.roofline);
+  return row + "," + Cell(setting.best_baseline) + "," + Cell(setting.roofline);
 }
 
 }  // namespace
@@ -142,7 +142,8 @@ std::string SuiteCsv(const Suite& suite) {
       "task,direction,kernel,decision,code,reason,build_seconds,setting,kind,sizes,derived,reduced,"
       "status,over_limit,estimate_us,median_us,median_low_us,median_high_us,eager_us,"
       "speedup_eager,speedup_eager_low,speedup_eager_high,compile_us,speedup_compile,"
-      "speedup_compile_low,speedup_compile_high,roofline\r\n";
+      "speedup_compile_low,speedup_compile_high,best_us,speedup_best,speedup_best_low,"
+      "speedup_best_high,best_baseline,roofline\r\n";
   for (const SuiteResult& item : suite.items) {
     const std::string row = fmt::format(
         "{},{},{},{},{},{},{},", Cell(item.task), Cell(item.direction), Cell(item.kernel),
