@@ -53,8 +53,9 @@ std::string Baseline::Name() const {
 }
 
 std::vector<Baseline> UsualBaselines(const task::Task& task) {
-  std::vector<Baseline> usual = {BaselineKind::kEager, BaselineKind::kCompile};
-  for (const task::NamedBaseline& named : task.named_baselines) usual.emplace_back(named);
+  std::vector<Baseline> usual = {{BaselineKind::kEager}, {BaselineKind::kCompile}};
+  for (const task::NamedBaseline& named : task.named_baselines)
+    usual.push_back({BaselineKind::kNamed, named});
   return usual;
 }
 

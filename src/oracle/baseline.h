@@ -32,10 +32,8 @@ const char* Name(BaselineKind kind);  // "eager", "compile", "max-autotune", "na
 /// What to time.
 struct Baseline {
   BaselineKind kind = BaselineKind::kEager;
-  task::NamedBaseline named;  // of kNamed
+  task::NamedBaseline named = {};  // of kNamed
 
-  Baseline(BaselineKind of) : kind(of) {}
-  explicit Baseline(task::NamedBaseline of) : kind(BaselineKind::kNamed), named(std::move(of)) {}
   /// For tables: a named one's own name, or that of the kind.
   std::string Name() const;
 };
@@ -78,7 +76,7 @@ struct BaselineOutput {
 
 struct BaselineInfo {
   std::string name;  // the argument of Take and Drop
-  Baseline baseline = BaselineKind::kEager;
+  Baseline baseline;
   std::string torch_version, gpu;
   std::string libraries;  // of kNamed: with versions ("liger-kernel 0.8.5"); may be empty
   std::string how;        // "graph", or "stream" if the call cannot be captured

@@ -112,7 +112,8 @@ def get_inputs():
                                                   BaselineKind kind = BaselineKind::kEager,
                                                   Direction direction = Direction::kForward) {
     const uint64_t seeds[] = {11, 12, 13};
-    auto outcome = baselines_->Prepare(task, direction, task.SettingsOf(direction)[0], kind, seeds);
+    auto outcome =
+        baselines_->Prepare(task, direction, task.SettingsOf(direction)[0], {kind}, seeds);
     if (!outcome) return "failed: " + outcome.error().ToString();
     if (const auto* failure = std::get_if<SettingFailure>(&*outcome)) {
       return "failed: " + failure->message;

@@ -91,20 +91,21 @@ for line in sys.stdin:
     if (!baselines) return tl::unexpected<Error>(baselines.error());
     const uint64_t seeds[] = {1, 2};
     return (*baselines)
-        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kEager, seeds);
+        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), {BaselineKind::kEager},
+                  seeds);
   }
   Result<std::vector<double>> Take(const std::string& answer) {
     auto baselines = Start("good", answer);
     if (!baselines) return tl::unexpected<Error>(baselines.error());
-    const auto info =
-        (*baselines)
-            ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kProbe, {});
+    const auto info = (*baselines)
+                          ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
+                                    {BaselineKind::kProbe}, {});
     // The probe has one input set, so a reply with two must be rejected.
     if (info) return Fail(ErrorCode::kInternal, "accepted two sets of a probe");
     const uint64_t seeds[] = {1, 2};
     const auto eager = (*baselines)
                            ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
-                                     BaselineKind::kEager, seeds);
+                                     {BaselineKind::kEager}, seeds);
     if (FailureOf(eager) != "") return Fail(ErrorCode::kInternal, FailureOf(eager));
     return (*baselines)->Take(std::get<BaselineInfo>(*eager).name, Mode::kCold, 1, 3);
   }
@@ -170,7 +171,8 @@ TEST_F(FakeChild, ReplacesDeadChild) {
   const uint64_t seeds[] = {1, 2};
   const auto prepare = [&] {
     return (*baselines)
-        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kEager, seeds);
+        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), {BaselineKind::kEager},
+                  seeds);
   };
   const auto died = prepare();
   ASSERT_FALSE(died);
@@ -200,7 +202,7 @@ TEST_F(FakeChild, ReplacesChildWithBrokenContext) {
   for (const char* expected : {"illegal address", ""}) {
     const auto outcome = (*baselines)
                              ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
-                                       BaselineKind::kEager, seeds);
+                                       {BaselineKind::kEager}, seeds);
     EXPECT_EQ(FailureOf(outcome), expected);
   }
 }
@@ -239,7 +241,7 @@ def get_inputs():
     return *task;
   }
   static Result<std::variant<BaselineInfo, SettingFailure>> Prepare(
-      Baselines& baselines, const Task& task, const Baseline& baseline = BaselineKind::kEager,
+      Baselines& baselines, const Task& task, const Baseline& baseline = {},
       Direction direction = Direction::kForward) {
     const uint64_t seeds[] = {1, UINT64_MAX, 3};
     return baselines.Prepare(task, direction, task.SettingsOf(direction)[0], baseline, seeds);
@@ -265,7 +267,7 @@ TEST_F(BaselineScript, TimesTheCallWithoutTheFlush) {
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   EXPECT_EQ((*baselines)->gpu(), "Stand-in");
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    const auto outcome = Prepare(**baselines, Linear(), BaselineKind::kEager, direction);
+    const auto outcome = Prepare(**baselines, Linear(), {BaselineKind::kEager}, direction);
     ASSERT_EQ(FailureOf(outcome), "");
     const auto& info = std::get<BaselineInfo>(*outcome);
     EXPECT_EQ(info.how, "graph");
@@ -286,7 +288,7 @@ TEST_F(BaselineScript, TimesTheCallWithoutTheFlush) {
     EXPECT_TRUE((*baselines)->Drop(info.name));
     EXPECT_FALSE((*baselines)->Take(info.name, Mode::kCold, 0, 1));
   }
-  const auto probe = Prepare(**baselines, Linear(), BaselineKind::kProbe);
+  const auto probe = Prepare(**baselines, Linear(), {BaselineKind::kProbe});
   ASSERT_EQ(FailureOf(probe), "");
   const auto samples = (*baselines)->Take(std::get<BaselineInfo>(*probe).name, Mode::kCold, 0, 2);
   ASSERT_TRUE(samples);
@@ -311,7 +313,7 @@ def narrow(x):
     return x[:1]
 )";
   const auto of = [&](const char* function) {
-    return Prepare(**baselines, task, Baseline(task::NamedBaseline{function, file, function}));
+    return Prepare(**baselines, task, {BaselineKind::kNamed, {function, file, function}});
   };
   const auto added = of("added");
   ASSERT_EQ(FailureOf(added), "");
@@ -335,11 +337,11 @@ TEST_F(BaselineScript, SaysWhichLibraryIsMissing) {
   std::ofstream(declared) << "requires = ['no-such-library']\ndef declared(x):\n    return x\n";
   std::ofstream(imported) << "import no_such_module\ndef used(x):\n    return x\n";
   EXPECT_THAT(FailureOf(Prepare(**baselines, task,
-                                Baseline(task::NamedBaseline{"declared", declared, "declared"}))),
+                                {BaselineKind::kNamed, {"declared", declared, "declared"}})),
               AllOf(HasSubstr("unsupported: "), HasSubstr("pip install no-such-library")));
-  EXPECT_THAT(FailureOf(Prepare(**baselines, task,
-                                Baseline(task::NamedBaseline{"used", imported, "used"}))),
-              AllOf(HasSubstr("unsupported: "), HasSubstr("no_such_module")));
+  EXPECT_THAT(
+      FailureOf(Prepare(**baselines, task, {BaselineKind::kNamed, {"used", imported, "used"}})),
+      AllOf(HasSubstr("unsupported: "), HasSubstr("no_such_module")));
   EXPECT_EQ(FailureOf(Prepare(**baselines, task)), "") << "the child still works";
 }
 
@@ -465,7 +467,8 @@ TEST_F(BaselineScript, DrawsSameInputsAsTheOracle) {
     ASSERT_TRUE(cases) << cases.error().ToString();
     const auto& drawn = std::get<task::Case>(cases->front());
     const auto outcome =
-        (*baselines)->Prepare(Linear(), direction, setting, BaselineKind::kEager, {&drawn.seed, 1});
+        (*baselines)
+            ->Prepare(Linear(), direction, setting, {BaselineKind::kEager}, {&drawn.seed, 1});
     ASSERT_EQ(FailureOf(outcome), "");
     const auto& info = std::get<BaselineInfo>(*outcome);
     ASSERT_EQ(info.outputs.size(), drawn.outputs.size());

@@ -227,10 +227,13 @@ class BenchRun {
 Result<std::vector<oracle::Baseline>> BaselinesOf(const std::string& names,
                                                   const std::vector<std::string>& files,
                                                   const task::Task& task) {
-  std::vector<oracle::Baseline> known = {
-      oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
-      oracle::BaselineKind::kMaxAutotune, oracle::BaselineKind::kProbe};
-  for (const task::NamedBaseline& named : task.named_baselines) known.emplace_back(named);
+  std::vector<oracle::Baseline> known = {{oracle::BaselineKind::kEager},
+                                         {oracle::BaselineKind::kCompile},
+                                         {oracle::BaselineKind::kMaxAutotune},
+                                         {oracle::BaselineKind::kProbe}};
+  for (const task::NamedBaseline& named : task.named_baselines) {
+    known.push_back({oracle::BaselineKind::kNamed, named});
+  }
   std::vector<oracle::Baseline> chosen;
   // A baseline that is named twice is timed once.
   const auto add = [&](const oracle::Baseline& one) {
@@ -259,7 +262,7 @@ Result<std::vector<oracle::Baseline>> BaselinesOf(const std::string& names,
   }
   for (const std::string& file : files) {
     TRY_ASSIGN(task::NamedBaseline named, task::ParseNamedBaseline(file));
-    const oracle::Baseline one(std::move(named));
+    const oracle::Baseline one{oracle::BaselineKind::kNamed, std::move(named)};
     const size_t before = chosen.size();
     add(one);
     if (chosen.size() == before) {
