@@ -22,7 +22,7 @@ namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSchema = "cupel.image/2";
+constexpr const char* kSchema = "cupel.image/3";
 constexpr size_t kMaxFile = 512u << 20;
 constexpr size_t kMaxTreeFiles = 100000;
 
@@ -92,7 +92,8 @@ Json ResourcesToJson(const std::vector<KernelResources>& resources) {
                     {"local_bytes", r.local_bytes},
                     {"spill_stores", r.spill_stores},
                     {"spill_loads", r.spill_loads},
-                    {"constant_bytes", r.constant_bytes}});
+                    {"constant_bytes", r.constant_bytes},
+                    {"remarks", r.remarks}});
   }
   return list;
 }
@@ -139,6 +140,7 @@ Status ReadResources(const Json& manifest, Image& image) {
       TRY_ASSIGN(const int64_t value, JsonInt(item, name, "manifest"));
       r.*field = static_cast<int>(value);
     }
+    TRY_ASSIGN(r.remarks, Strings(item, "remarks"));
   }
   return {};
 }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/demangle.h"
 #include "base/parse_number.h"
@@ -371,8 +373,28 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std:
   return failure;
 }
 
+namespace {
+
+/// "… info : (C7515) Potential Performance Loss: TEXT in the function 'NAME'" -> (NAME, "TEXT
+/// (C7515)"). These come before the kernels' own lines.
+std::optional<std::pair<std::string, std::string>> RemarkOf(string_view line) {
+  constexpr size_t kLongestRemark = 300;
+  constexpr string_view kLoss = "Potential Performance Loss: ";
+  const auto code = Between(line, "info    : (C", ") ");
+  auto function = Between(line, " in the function '", "'");
+  if (!function) function = Between(line, " in function '", "'");
+  if (!code || code->size() > 8 || !function) return std::nullopt;
+  string_view said = line.substr(line.find(") ") + 2);
+  if (said.starts_with(kLoss)) said.remove_prefix(kLoss.size());
+  said = said.substr(0, std::min(said.rfind(" in "), kLongestRemark));
+  return std::pair(*function, fmt::format("{} (C{})", Trim(said), *code));
+}
+
+}  // namespace
+
 std::vector<KernelResources> ParseResources(string_view text) {
   std::vector<KernelResources> kernels;
+  std::map<std::string, std::vector<std::string>> remarks;  // by kernel
   // "…, 2048 bytes smem, …": the number before `unit`.
   const auto amount = [](string_view line, string_view unit) {
     const size_t at = line.find(unit);
@@ -403,7 +425,15 @@ std::vector<KernelResources> ParseResources(string_view text) {
       kernel.registers = amount(line, " registers");
       kernel.static_shared = amount(line, " bytes smem");
       kernel.constant_bytes = amount(line, " bytes cmem[0]");
+    } else if (auto remark = RemarkOf(line)) {
+      std::vector<std::string>& known = remarks[remark->first];
+      const bool is_new = std::ranges::find(known, remark->second) == known.end();
+      if (is_new && known.size() < kMostRemarks) known.push_back(std::move(remark->second));
     }
+  }
+  for (KernelResources& kernel : kernels) {
+    const auto found = remarks.find(kernel.kernel);
+    if (found != remarks.end()) kernel.remarks = found->second;
   }
   return kernels;
 }

@@ -203,5 +203,30 @@ TEST(Resources, ParsesPtxasOutput) {
   EXPECT_THAT(ParseResources("nonsense: Used 3 registers"), IsEmpty());
 }
 
+TEST(Resources, KeepsWhatPtxasSaysAboutLostSpeed) {
+  const auto kernels = ParseResources(
+      "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized due to non wgmma instructions defining accumulator registers of a wgmma between "
+      "start and end of the pipeline stage in the function '_Z1aPi'\n"
+      "ptxas info    : (C7517) warpgroup.wait is injected in around line 20398 by compiler to "
+      "allow "
+      "use of registers defined by GMMA in function '_Z1aPi'\n"
+      "ptxas info    : (C7515) Potential Performance Loss: something in the function 'other'\n"
+      "ptxas info    : Compiling entry function '_Z1aPi' for 'sm_90a'\n"
+      "ptxas info    : Used 40 registers\n"
+      "ptxas info    : Compiling entry function '_Z1bPi' for 'sm_90a'\n"
+      "ptxas info    : Used 8 registers\n");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_THAT(
+      kernels[0].remarks,
+      ElementsAre("wgmma.mma_async instructions are serialized due to non wgmma instructions "
+                  "defining accumulator registers of a wgmma between start and end of the "
+                  "pipeline stage (C7515)",
+                  "warpgroup.wait is injected in around line 20398 by compiler to allow use "
+                  "of registers defined by GMMA (C7517)"));
+  EXPECT_THAT(kernels[1].remarks, IsEmpty());
+  EXPECT_EQ(kernels[0].registers, 40);
+}
+
 }  // namespace
 }  // namespace cupel::build

@@ -29,7 +29,11 @@ struct KernelResources {
   int spill_stores = 0;  // bytes
   int spill_loads = 0;
   int constant_bytes = 0;
+  /// What ptxas says about lost speed ("wgmma.mma_async instructions are serialized due to …
+  /// (C7515)"). At most kMostRemarks.
+  std::vector<std::string> remarks = {};
 };
+inline constexpr size_t kMostRemarks = 8;
 
 /// The code of one .cu file. Files of one candidate have a shared object in common.
 struct Image {

@@ -46,6 +46,9 @@ void Print(const app::BuiltCode& code, const build::Image& image, bool quiet) {
     fmt::print("  {}\n    {} registers, {} B shared, {} B local, spills {} B stored {} B loaded\n",
                Printable(ptx::Demangle(kernel.kernel)), kernel.registers, kernel.static_shared,
                kernel.local_bytes, kernel.spill_stores, kernel.spill_loads);
+    for (const std::string& remark : kernel.remarks) {
+      fmt::print("    ptxas: {}\n", Printable(remark));
+    }
   }
   Print(image.warnings);
   PrintNotes(image.notes);

@@ -193,6 +193,7 @@ std::string ResourcesText(const records::Verdict& verdict) {
         "ptxas: {}: {} registers, {} B static shared memory, {}\n",
         judge::ShortName(Demangle(kernel.kernel)), kernel.registers, kernel.static_shared,
         spilled == 0 ? std::string("no spills") : fmt::format("{} B of spills", spilled));
+    for (const std::string& remark : kernel.remarks) text += fmt::format("ptxas: {}\n", remark);
   }
   return text;
 }

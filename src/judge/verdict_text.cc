@@ -192,7 +192,7 @@ std::string Settings(const records::Verdict& v) {
   return out;
 }
 
-std::string Resources(const records::Verdict& v) {
+std::string Resources(const records::Verdict& v, const TextOptions& options) {
   std::string out;
   for (size_t i = 0; i < std::min(kMaxKernels, v.resources.size()); ++i) {
     const build::KernelResources& r = v.resources[i];
@@ -202,6 +202,9 @@ std::string Resources(const records::Verdict& v) {
         spilled == 0
             ? "no spills"
             : fmt::format("SPILLS {} B stored, {} B loaded", r.spill_stores, r.spill_loads));
+    for (const std::string& remark : r.remarks) {
+      out += Wrap("ptxas: " + Safe(remark), options.width, "    ", "      ");
+    }
   }
   if (v.resources.size() > kMaxKernels) {
     out += fmt::format("  … and {} more kernels\n", v.resources.size() - kMaxKernels);
@@ -301,7 +304,7 @@ std::string VerdictText(const records::Verdict& v, const TextOptions& options) {
     }
     if (!accepted || options.details) out += Settings(*one);
   }
-  out += Resources(v);
+  out += Resources(v, options);
   for (const std::string& note : v.notes) {
     if (!note.starts_with(kLimit)) out += Wrap(Safe(note), options.width, "  note: ", "    ");
   }

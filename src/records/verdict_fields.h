@@ -510,6 +510,8 @@ struct Fields<build::KernelResources> {
     visit("spill_store_bytes", resources.spill_stores, "of a thread");
     visit("spill_load_bytes", resources.spill_loads, "of a thread");
     visit("constant_bytes", resources.constant_bytes, "of the kernel");
+    visit.If(!resources.remarks.empty(), "remarks", resources.remarks,
+             "what ptxas says about lost speed, such as serialized `wgmma`");
   }
 };
 

@@ -39,7 +39,8 @@ void Describe(const build::Image& image, Json& json) {
                                    {"local_bytes", kernel.local_bytes},
                                    {"spill_stores", kernel.spill_stores},
                                    {"spill_loads", kernel.spill_loads},
-                                   {"constant_bytes", kernel.constant_bytes}});
+                                   {"constant_bytes", kernel.constant_bytes},
+                                   {"remarks", kernel.remarks}});
   }
 }
 

@@ -101,6 +101,7 @@ void AddOccupancy(const GpuLaunch& launch, Lines* lines) {
                                                       stores, loads));
   }
   if (!parts.empty()) lines->push_back(Sentence(parts));
+  for (const std::string& remark : launch.ptxas.remarks) lines->push_back("ptxas: " + remark);
 }
 
 void AddMemory(const KernelFacts& facts, Lines* lines) {

@@ -199,11 +199,10 @@ Json ToJson(const GpuProfile& profile) {
     json["name"] = Demangle(one.facts.kernel);
     json["launch"] = one.launch;
     if (one.has_ptxas) {
-      json["ptxas"] = {{"registers", one.ptxas.registers},
-                       {"static_shared", one.ptxas.static_shared},
-                       {"local_bytes", one.ptxas.local_bytes},
-                       {"spill_stores", one.ptxas.spill_stores},
-                       {"spill_loads", one.ptxas.spill_loads}};
+      json["ptxas"] = {
+          {"registers", one.ptxas.registers},     {"static_shared", one.ptxas.static_shared},
+          {"local_bytes", one.ptxas.local_bytes}, {"spill_stores", one.ptxas.spill_stores},
+          {"spill_loads", one.ptxas.spill_loads}, {"remarks", one.ptxas.remarks}};
     }
     launches.push_back(std::move(json));
   }
