@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -62,14 +62,26 @@ def short(text: str) -> str:
     return text[:500]
 
 
-def causal_formulas() -> dict:
-    """PyTorch's formulas for attention count all pairs of tokens. With is_causal, half of them are needed."""
+def for_each_head(args: Sequence[Any]) -> list[Any]:
+    """Arguments of scaled_dot_product operators, with keys and values for each head of the query."""
+    def repeated(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dim() != 4 or value.size(1) == heads:
+            return value
+        return value.new_empty((value.size(0), heads, *value.shape[2:]), device="meta")
+
+    heads = args[0].size(1)  # of the query, or of the gradient of the result
+    return [repeated(value) for value in args[:4]] + list(args[4:])
+
+
+def attention_formulas() -> dict:
+    """PyTorch's formulas for attention count all pairs of tokens, and refuse heads that share keys. With
+    is_causal, half of the pairs are needed."""
     from torch.utils.flop_counter import flop_registry
 
-    def halved(formula: Callable[..., int], at: int) -> Callable[..., int]:
+    def halved(formula: Callable[..., int], at: int, has_heads_second: bool) -> Callable[..., int]:
         def count(*args: Any, **keywords: Any) -> int:
             is_causal = keywords.get("is_causal", args[at] if at < len(args) else False)
-            flops = formula(*args, **keywords)
+            flops = formula(*(for_each_head(args) if has_heads_second else args), **keywords)
             return flops // 2 if is_causal else flops
         count._get_raw = True  # as the formulas in the registry: arguments as they are, not their shapes
         return count
@@ -79,7 +91,8 @@ def causal_formulas() -> dict:
         schema = getattr(getattr(operation, "default", None), "_schema", None)
         names = [argument.name for argument in schema.arguments] if schema else []
         if "is_causal" in names:
-            formulas[operation] = halved(formula, names.index("is_causal"))
+            has_heads_second = "scaled_dot_product" in str(operation)
+            formulas[operation] = halved(formula, names.index("is_causal"), has_heads_second)
     return formulas
 
 
@@ -88,7 +101,7 @@ def flops_of(call: Call) -> int:
     try:
         from torch.utils.flop_counter import FlopCounterMode
         armed = call.arm(call.plain)
-        with FlopCounterMode(display=False, custom_mapping=causal_formulas()) as counter:
+        with FlopCounterMode(display=False, custom_mapping=attention_formulas()) as counter:
             call.run()
         del armed
         return int(counter.get_total_flops())
