@@ -1,13 +1,18 @@
-// Causal attention with tensor cores. A block takes a tile of queries and walks the keys up to its
-// last query, tile by tile, which cp.async brings while the tile before is worked on. A warp keeps
-// all scores of its queries to a tile in registers, turns them into weights there (online softmax)
-// and multiplies them with the values. Long tiles of queries are started first.
+// Causal attention with tensor cores.
 //
-// In 16 bits a tile's rows are queries of all heads that share keys, position after position: four
-// times as many heads reach over a quarter of the positions, and fewer products are masked.
+// On Hopper, in 16 bits with heads of 64, 128 or 256: a block of each SM takes tiles of queries,
+// the longest first. One warpgroup loads tiles by TMA; the others keep scores of 64 queries each to
+// a tile of keys in registers (wgmma), turn them into weights there (online softmax) and multiply
+// them with the values. They take turns: one requests products while the others compute weights.
+// The first scores of the next tile of queries are requested before the results of the last are
+// stored.
 //
-// Where heads are large, and tiles of queries few, groups of a block's warps take turns at the
-// tiles of keys, and their sums are joined in the end.
+// Otherwise (mma.sync): a block takes a tile of queries and walks the keys up to its last query,
+// tile by tile, which cp.async brings while the tile before is worked on. In 16 bits a tile's rows
+// are queries of all heads that share keys, position after position: four times as many heads reach
+// over a quarter of the positions, and fewer products are masked. Where heads are large, and tiles
+// of queries few, groups of a block's warps take turns at the tiles of keys, and their sums are
+// joined in the end.
 //
 // Weights refer to a maximum that is moved only where scores have grown by more than a factor of
 // 2^kSlack since: sums and weights stay in range, and the rescaling of sums is left out mostly.
@@ -17,10 +22,12 @@
 // too large or no multiple of 16 bytes take one block for each query.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -29,6 +36,8 @@ constexpr int kFloatKeys = 64;  // tune: kFloatKeys in 32, 64  (of a tile)
 constexpr float kSlack = 8;     // in powers of two
 constexpr int kAhead = 2;       // tune: kAhead in 1, 2, 3  (matrices in flight)
 constexpr int kAnyThreads = 128;
+constexpr int64_t kCacheBytes = 32 << 20;                // of the L2 cache, for keys and values
+constexpr int kCountedTurns = 6, kCountedTokens = 4096;  // where blocks take tiles as they finish
 
 struct Shape {
   int heads, kv_heads, tokens, size;
@@ -770,6 +779,592 @@ __global__ void __launch_bounds__(kAnyThreads)
   }
 }
 
+// --- Hopper: tensor memory accelerator and products of warpgroups
+// ---------------------------------
+
+// A block has a warpgroup that loads and kGroups that compute, 64 queries each. Keys and values
+// come in tiles of kKeys, kStages ahead, each in chunks of 64 elements a row (128 bytes, swizzled).
+template <int kSize_, int kGroups_, int kKeys_, int kStages_>
+struct WideTile {
+  static constexpr int kSize = kSize_, kGroups = kGroups_, kKeys = kKeys_, kStages = kStages_;
+  static constexpr int kChunk = 64, kChunks = kSize / kChunk, kQueries = 64 * kGroups;
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kRegisters = kGroups == 2 ? 232 : 160,
+                       kLoaderRegisters = kGroups == 2 ? 40 : 32;
+  // Whether results have a place of their own. If not, they take that of the queries.
+  static constexpr bool kOwnResults = kSize <= 128;
+
+  struct Shared {
+    alignas(1024) uint16_t q[kQueries * kSize];
+    alignas(1024) uint16_t y[kOwnResults ? kQueries * kSize : 64];
+    alignas(1024) uint16_t k[kStages][kKeys * kSize], v[kStages][kKeys * kSize];
+    int work;  // the tile that the warpgroups compute next; -1: none
+    uint64_t work_full, work_empty, q_full, q_empty, k_full[kStages], v_full[kStages],
+        k_empty[kStages], v_empty[kStages];
+  };
+  static constexpr int kBytes = sizeof(Shared) + 1024;
+};
+
+struct Maps {
+  CUtensorMap q, k, v, y;
+};
+
+// Which heads share the L2 cache: `together` at a time.
+struct WideShape {
+  int heads, kv_heads, tokens, all_heads, tiles, together;
+  float scale;  // of scores, for powers of two
+};
+
+// A tile of queries of one head, and how many tiles of keys it needs.
+struct WideWork {
+  int head, kv_head, first, count;
+
+  // `index`: of all tiles, the longest first within the heads that run together.
+  template <typename Tile>
+  static __device__ WideWork Of(const WideShape& shape, int index) {
+    const int at_once = shape.together * shape.tiles;
+    const int first_head = index / at_once * shape.together, place = index % at_once;
+    const int together = min(shape.together, shape.all_heads - first_head);
+    WideWork work;
+    work.head = first_head + place % together;
+    work.kv_head = work.head / shape.heads * shape.kv_heads +
+                   work.head % shape.heads / (shape.heads / shape.kv_heads);
+    work.first = (shape.tiles - 1 - place / together) * Tile::kQueries;
+    work.count = (min(work.first + Tile::kQueries, shape.tokens) + Tile::kKeys - 1) / Tile::kKeys;
+    return work;
+  }
+};
+
+// Which tiles a block takes: the next that no block has taken yet, if `next` counts them; without a
+// counter those of its turns. Every other turn goes through the blocks backwards: long beside
+// short.
+struct WideTurns {
+  const WideShape& shape;
+  int* next;
+  int turn = 0;
+
+  // -1: there is none.
+  __device__ int Take() {
+    const int works = shape.all_heads * shape.tiles, grid = static_cast<int>(gridDim.x);
+    if (next != nullptr) {
+      const int index = turn++ == 0 ? static_cast<int>(blockIdx.x) : grid + atomicAdd(next, 1);
+      return index < works ? index : -1;
+    }
+    const int at_once = shape.together * shape.tiles, rounds = (at_once + grid - 1) / grid;
+    for (; turn / rounds * at_once < works; ++turn) {
+      const int block = static_cast<int>(turn % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+      const int place = turn % rounds * grid + block, index = turn / rounds * at_once + place;
+      if (place >= at_once || index >= works) continue;
+      ++turn;
+      return index;
+    }
+    return -1;
+  }
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+#define CUPEL_HAS_WGMMA 1
+#endif
+
+#ifdef CUPEL_HAS_WGMMA
+__device__ uint32_t AddressOf(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+__device__ void InitBarrier(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(AddressOf(barrier)), "r"(count));
+}
+__device__ void WaitFor(uint64_t* barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra AGAIN;\n}" ::"r"(AddressOf(barrier)),
+      "r"(parity)
+      : "memory");
+}
+__device__ void Arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(AddressOf(barrier)) : "memory");
+}
+__device__ void ExpectBytes(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(AddressOf(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+__device__ void LoadBox(void* to, const CUtensorMap& map, uint64_t* barrier, int element, int row,
+                        int head) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3, %4}], [%5];" ::"r"(AddressOf(to)),
+      "l"(&map), "r"(element), "r"(row), "r"(head), "r"(AddressOf(barrier))
+      : "memory");
+}
+__device__ void StoreBox(const CUtensorMap& map, const void* from, int element, int row, int head) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+      "r"(element), "r"(row), "r"(head), "r"(AddressOf(from))
+      : "memory");
+}
+__device__ void SyncThreads(int barrier, int count) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+__device__ void ArriveThreads(int barrier, int count) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+// Rows of 128 bytes, swizzled; groups of eight rows are 1024 bytes apart. `step`: bytes between
+// chunks, if the product's width runs along rows.
+__device__ uint64_t MatrixAt(const void* p, uint32_t step = 16) {
+  return (AddressOf(p) & 0x3ffff) >> 4 | static_cast<uint64_t>(step >> 4) << 16 | 64ull << 32 |
+         1ull << 62;
+}
+
+#define CUPEL_N32(d, i)                                                                       \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7]), "+f"(d[i + 8]), "+f"(d[i + 9]), "+f"(d[i + 10]),        \
+      "+f"(d[i + 11]), "+f"(d[i + 12]), "+f"(d[i + 13]), "+f"(d[i + 14]), "+f"(d[i + 15]),    \
+      "+f"(d[i + 16]), "+f"(d[i + 17]), "+f"(d[i + 18]), "+f"(d[i + 19]), "+f"(d[i + 20]),    \
+      "+f"(d[i + 21]), "+f"(d[i + 22]), "+f"(d[i + 23]), "+f"(d[i + 24]), "+f"(d[i + 25]),    \
+      "+f"(d[i + 26]), "+f"(d[i + 27]), "+f"(d[i + 28]), "+f"(d[i + 29]), "+f"(d[i + 30]),    \
+      "+f"(d[i + 31])
+#define CUPEL_R32                                                                              \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, " \
+  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define CUPEL_R64                                                                                \
+  CUPEL_R32                                                                                      \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
+  "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+// s = a b^T or s += a b^T; both have rows along the depth.
+#define CUPEL_SCORES(n, type, registers, a, b, adds)                                         \
+  "{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds ", 0;\nwgmma.mma_async.sync.aligned.m64n" n \
+  "k16.f32." type "." type " {" registers "}, " a ", " b ", adds, 1, 1, 0, 0;\n}"
+// o = a b or o += a b; a is in registers, b has rows along the width.
+#define CUPEL_WEIGH(n, type, registers, a, b, adds)                                          \
+  "{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds ", 0;\nwgmma.mma_async.sync.aligned.m64n" n \
+  "k16.f32." type "." type " {" registers "}, " a ", " b ", adds, 1, 1, 1;\n}"
+
+template <typename T>
+__device__ void Scores(float (&s)[64], uint64_t a, uint64_t b, int adds) {
+  if constexpr (std::is_same_v<T, at::BFloat16>) {
+    asm volatile(CUPEL_SCORES("128", "bf16", CUPEL_R64, "%64", "%65", "%66")
+                 : CUPEL_N32(s, 0), CUPEL_N32(s, 32)
+                 : "l"(a), "l"(b), "r"(adds));
+  } else {
+    asm volatile(CUPEL_SCORES("128", "f16", CUPEL_R64, "%64", "%65", "%66")
+                 : CUPEL_N32(s, 0), CUPEL_N32(s, 32)
+                 : "l"(a), "l"(b), "r"(adds));
+  }
+}
+template <typename T>
+__device__ void Scores(float (&s)[32], uint64_t a, uint64_t b, int adds) {
+  if constexpr (std::is_same_v<T, at::BFloat16>) {
+    asm volatile(CUPEL_SCORES("64", "bf16", CUPEL_R32, "%32", "%33", "%34")
+                 : CUPEL_N32(s, 0)
+                 : "l"(a), "l"(b), "r"(adds));
+  } else {
+    asm volatile(CUPEL_SCORES("64", "f16", CUPEL_R32, "%32", "%33", "%34")
+                 : CUPEL_N32(s, 0)
+                 : "l"(a), "l"(b), "r"(adds));
+  }
+}
+template <typename T>
+__device__ void Weigh(float (&o)[64], const uint32_t* a, uint64_t b, int adds) {
+  if constexpr (std::is_same_v<T, at::BFloat16>) {
+    asm volatile(CUPEL_WEIGH("128", "bf16", CUPEL_R64, "{%64, %65, %66, %67}", "%68", "%69")
+                 : CUPEL_N32(o, 0), CUPEL_N32(o, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+  } else {
+    asm volatile(CUPEL_WEIGH("128", "f16", CUPEL_R64, "{%64, %65, %66, %67}", "%68", "%69")
+                 : CUPEL_N32(o, 0), CUPEL_N32(o, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+  }
+}
+template <typename T>
+__device__ void Weigh(float (&o)[32], const uint32_t* a, uint64_t b, int adds) {
+  if constexpr (std::is_same_v<T, at::BFloat16>) {
+    asm volatile(CUPEL_WEIGH("64", "bf16", CUPEL_R32, "{%32, %33, %34, %35}", "%36", "%37")
+                 : CUPEL_N32(o, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+  } else {
+    asm volatile(CUPEL_WEIGH("64", "f16", CUPEL_R32, "{%32, %33, %34, %35}", "%36", "%37")
+                 : CUPEL_N32(o, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+  }
+}
+__device__ void FenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ void CommitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ void WaitForProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// The compiler moves no access to these registers across this place.
+template <int kCount>
+__device__ void Pin(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int kCount>
+__device__ void Pin(uint32_t (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
+template <typename T>
+__device__ uint32_t Packed(float low, float high) {
+  if constexpr (std::is_same_v<T, at::BFloat16>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  }
+}
+
+// The loader: one thread.
+template <typename Tile>
+__device__ void LoadTiles(typename Tile::Shared& shared, const Maps& maps, const WideShape& shape,
+                          int* next) {
+  constexpr int kTileBytes = Tile::kKeys * Tile::kSize * 2;
+  WideTurns turns{shape, next};
+  int loaded = 0;  // tiles of keys
+  for (int done = 0;; ++done) {
+    const int index = turns.Take();
+    WaitFor(&shared.work_empty, done % 2 ^ 1);
+    shared.work = index;
+    Arrive(&shared.work_full);
+    if (index < 0) return;
+    const WideWork work = WideWork::Of<Tile>(shape, index);
+    WaitFor(&shared.q_empty, done % 2 ^ 1);
+    ExpectBytes(&shared.q_full, Tile::kQueries * Tile::kSize * 2);
+#pragma unroll
+    for (int c = 0; c < Tile::kChunks; ++c) {
+      LoadBox(&shared.q[c * Tile::kQueries * Tile::kChunk], maps.q, &shared.q_full,
+              c * Tile::kChunk, work.first, work.head);
+    }
+    for (int n = 0; n < work.count; ++n, ++loaded) {
+      const int stage = loaded % Tile::kStages, parity = loaded / Tile::kStages % 2 ^ 1;
+      WaitFor(&shared.k_empty[stage], parity);
+      ExpectBytes(&shared.k_full[stage], kTileBytes);
+#pragma unroll
+      for (int c = 0; c < Tile::kChunks; ++c) {
+        LoadBox(&shared.k[stage][c * Tile::kKeys * Tile::kChunk], maps.k, &shared.k_full[stage],
+                c * Tile::kChunk, n * Tile::kKeys, work.kv_head);
+      }
+      WaitFor(&shared.v_empty[stage], parity);
+      ExpectBytes(&shared.v_full[stage], kTileBytes);
+#pragma unroll
+      for (int c = 0; c < Tile::kChunks; ++c) {
+        LoadBox(&shared.v[stage][c * Tile::kKeys * Tile::kChunk], maps.v, &shared.v_full[stage],
+                c * Tile::kChunk, n * Tile::kKeys, work.kv_head);
+      }
+    }
+  }
+}
+
+// The warpgroups that compute take turns at requesting products: while one requests, the others
+// turn scores into weights.
+struct Turns {
+  int group;
+  bool last;  // of the groups
+
+  __device__ void Start() const {
+    if (last) ArriveThreads(1, 256);
+  }
+  __device__ void Take() const { SyncThreads(1 + group, 256); }
+  __device__ void Pass() const { ArriveThreads(last ? 1 : 2 + group, 256); }
+  // Takes the turn that the last group has passed on.
+  __device__ void End() const {
+    if (group == 0) SyncThreads(1, 256);
+  }
+};
+
+// Online softmax of the two rows that a thread has.
+template <int kScores>
+struct OnlineSoftmax {
+  float reference[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+
+  // Turns scores into weights. True: sums must be multiplied by `rescale`.
+  __device__ bool Weights(float (&s)[kScores], float scale, float (&rescale)[2]) {
+    float most[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(s[2 * r], s[2 * r + 1]);
+#pragma unroll
+      for (int i = 4; i < kScores; i += 4) {
+        most[r] = fmaxf(most[r], fmaxf(s[i + 2 * r], s[i + 2 * r + 1]));
+      }
+      most[r] *= scale;
+    }
+    const bool moves =
+        __any_sync(~0u, !(most[0] <= reference[0] + kSlack) || !(most[1] <= reference[1] + kSlack));
+    if (moves) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float highest = most[r];
+        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
+        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2));
+        highest = fmaxf(highest, reference[r]);
+        rescale[r] = PowerOfTwo(reference[r] - highest);
+        reference[r] = highest;
+        sum[r] *= rescale[r];
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float part[2] = {0, 0};
+#pragma unroll
+      for (int i = 0; i < kScores; i += 4) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          float& value = s[i + 2 * r + j];
+          value = PowerOfTwo(fmaf(value, scale, -reference[r]));
+          part[j] += value;
+        }
+      }
+      sum[r] += part[0] + part[1];
+    }
+    return moves;
+  }
+};
+
+// A block of each SM takes tiles of queries in turns.
+template <typename T, typename Tile>
+__global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_constant__ Maps maps,
+                                                                const WideShape shape, int* next) {
+  constexpr int kScores = Tile::kKeys / 2, kPart = Tile::kSize > 128 ? 128 : Tile::kSize,
+                kParts = Tile::kSize / kPart, kStages = Tile::kStages;
+  constexpr int kQueryChunk = Tile::kQueries * Tile::kChunk, kKeyChunk = Tile::kKeys * Tile::kChunk;
+  extern __shared__ uint8_t dynamic[];
+  auto& shared = *reinterpret_cast<typename Tile::Shared*>(
+      (reinterpret_cast<uintptr_t>(dynamic) + 1023) / 1024 * 1024);
+  if (threadIdx.x == 0) {
+    InitBarrier(&shared.work_full, 1);
+    InitBarrier(&shared.work_empty, 4 * Tile::kGroups);
+    InitBarrier(&shared.q_full, 1);
+    InitBarrier(&shared.q_empty, Tile::kOwnResults ? 4 * Tile::kGroups : Tile::kGroups);
+    for (int i = 0; i < kStages; ++i) {
+      InitBarrier(&shared.k_full[i], 1);
+      InitBarrier(&shared.v_full[i], 1);
+      InitBarrier(&shared.k_empty[i], 4 * Tile::kGroups);
+      InitBarrier(&shared.v_empty[i], 4 * Tile::kGroups);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kLoaderRegisters));
+    if (threadIdx.x == 0) LoadTiles<Tile>(shared, maps, shape, next);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kRegisters));
+    const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0) - 1;
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = threadIdx.x % 32;
+    const Turns turns{group, group == Tile::kGroups - 1};
+    const uint16_t* q = &shared.q[group * 64 * Tile::kChunk];
+    const uint16_t* y = Tile::kOwnResults ? &shared.y[group * 64 * Tile::kChunk] : q;
+    const bool is_storer = threadIdx.x % 128 == 0;
+    const auto release = [&](uint64_t* barrier) {
+      if (lane == 0) Arrive(barrier);
+    };
+    turns.Start();
+    float s[kScores], o[kParts][kPart / 2], rescale[2];
+    uint32_t weights[kScores / 2];
+    int used = 0;  // tiles of keys, by earlier tiles of queries
+    const auto score = [&](int n) {
+      const int stage = (used + n) % kStages;
+      WaitFor(&shared.k_full[stage], (used + n) / kStages % 2);
+      FenceProducts();
+#pragma unroll
+      for (int d = 0; d < Tile::kSize / 16; ++d) {
+        const int chunk = d / 4, inside = d % 4 * 16;
+        Scores<T>(s, MatrixAt(q + chunk * kQueryChunk + inside),
+                  MatrixAt(&shared.k[stage][chunk * kKeyChunk + inside]), d);
+      }
+      CommitProducts();
+    };
+    const auto weigh = [&](int n) {
+      const int stage = (used + n) % kStages;
+      WaitFor(&shared.v_full[stage], (used + n) / kStages % 2);
+      FenceProducts();
+#pragma unroll
+      for (int k = 0; k < Tile::kKeys / 16; ++k) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          const int at = part * (kPart / Tile::kChunk) * kKeyChunk + k * 16 * Tile::kChunk;
+          Weigh<T>(o[part], &weights[4 * k], MatrixAt(&shared.v[stage][at], kKeyChunk * 2), n + k);
+        }
+      }
+      CommitProducts();
+    };
+    const auto pack = [&] {
+#pragma unroll
+      for (int i = 0; i < kScores / 2; ++i) weights[i] = Packed<T>(s[2 * i], s[2 * i + 1]);
+    };
+    int done = 0;  // tiles of queries
+    // The first scores of the next tile of queries.
+    const auto begin = [&] {
+      WaitFor(&shared.q_full, done % 2);
+      score(0);
+    };
+    // Stores a tile's results. `sum`: of the weights of the thread's two rows.
+    const auto finish = [&](const float(&sum)[2], int group_first, int head) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) Pin(o[part]);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float total = sum[r];
+        total += __shfl_xor_sync(~0u, total, 1);
+        total += __shfl_xor_sync(~0u, total, 2);
+        rescale[r] = 1 / total;
+      }
+      if (is_storer) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      SyncThreads(1 + Tile::kGroups + group,
+                  128);  // earlier results are stored; all scores are made
+      const int line = 16 * warp + lane % 16;
+#pragma unroll
+      for (int i = 0; i < Tile::kSize / 16; ++i) {
+        const float* p = &o[i * 16 / kPart][i * 16 % kPart / 2];
+        const int chunk = i / 4, piece = i % 4 * 2 + lane / 16;
+        const uint16_t* to = y + chunk * kQueryChunk + line * Tile::kChunk + (piece ^ line % 8) * 8;
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(AddressOf(to)),
+            "r"(Packed<T>(p[0] * rescale[0], p[1] * rescale[0])),
+            "r"(Packed<T>(p[2] * rescale[1], p[3] * rescale[1])),
+            "r"(Packed<T>(p[4] * rescale[0], p[5] * rescale[0])),
+            "r"(Packed<T>(p[6] * rescale[1], p[7] * rescale[1]))
+            : "memory");
+      }
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      SyncThreads(1 + Tile::kGroups + group, 128);
+      if (is_storer) {
+        if (group_first < shape.tokens) {
+#pragma unroll
+          for (int c = 0; c < Tile::kChunks; ++c) {
+            StoreBox(maps.y, y + c * kQueryChunk, c * Tile::kChunk, group_first, head);
+          }
+        }
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (!Tile::kOwnResults) {
+          asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+          Arrive(&shared.q_empty);
+        }
+      }
+    };
+    const auto take = [&] {
+      WaitFor(&shared.work_full, done % 2);
+      const int index = __shfl_sync(~0u, shared.work, 0);
+      release(&shared.work_empty);
+      return index;
+    };
+    WideWork work = WideWork::Of<Tile>(shape, take());  // each block has one
+    begin();
+    WaitForProducts<0>();
+    Pin(s);
+    release(&shared.k_empty[0]);
+    for (;;) {
+      const int group_first = work.first + 64 * group, head = work.head;
+      const int row = group_first + 16 * warp + lane / 4;
+      const int count = work.count, mine = min(count, (group_first + 63) / Tile::kKeys + 1);
+      // Scores of later keys do not count.
+      const auto mask = [&](int n) {
+        if ((n + 1) * Tile::kKeys - 1 <= group_first) return;
+#pragma unroll
+        for (int i = 0; i < kScores; ++i) {
+          const int key = n * Tile::kKeys + i / 4 * 8 + lane % 4 * 2 + i % 2;
+          if (key > row + i / 2 % 2 * 8) s[i] = -INFINITY;
+        }
+      };
+      OnlineSoftmax<kScores> softmax;
+      if (Tile::kOwnResults && mine == 1) release(&shared.q_empty);
+      mask(0);
+      softmax.Weights(s, shape.scale, rescale);
+      pack();
+      for (int n = 1; n < mine; ++n) {
+        turns.Take();
+        score(n);
+        weigh(n - 1);
+        turns.Pass();
+        WaitForProducts<1>();
+        Pin(s);
+        release(&shared.k_empty[(used + n) % kStages]);
+        if (Tile::kOwnResults && n + 1 == mine) release(&shared.q_empty);
+        mask(n);
+        const bool moves = softmax.Weights(s, shape.scale, rescale);
+        WaitForProducts<0>();
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) Pin(o[part]);
+        Pin(weights);
+        release(&shared.v_empty[(used + n - 1) % kStages]);
+        if (moves) {
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+            for (int i = 0; i < kPart / 2; ++i) o[part][i] *= rescale[i / 2 % 2];
+          }
+        }
+        pack();
+      }
+      weigh(mine - 1);
+      for (int n = mine; n < count; ++n) {  // tiles of which other groups see keys
+        turns.Take();
+        turns.Pass();
+        const int stage = (used + n) % kStages, parity = (used + n) / kStages % 2;
+        WaitFor(&shared.k_full[stage], parity);
+        release(&shared.k_empty[stage]);
+        WaitFor(&shared.v_full[stage], parity);
+        release(&shared.v_empty[stage]);
+      }
+      const int last_stage = (used + mine - 1) % kStages;
+      used += count;
+      ++done;
+      const int index = take();
+      const bool more = index >= 0;
+      if (more) work = WideWork::Of<Tile>(shape, index);
+      if (Tile::kOwnResults && more) {
+        begin();
+        WaitForProducts<0>();
+        Pin(s);
+        release(&shared.k_empty[used % kStages]);
+      } else {
+        WaitForProducts<0>();
+      }
+      release(&shared.v_empty[last_stage]);
+      finish(softmax.sum, group_first, head);
+      if (!more) break;
+      if (!Tile::kOwnResults) {
+        begin();
+        WaitForProducts<0>();
+        Pin(s);
+        release(&shared.k_empty[used % kStages]);
+      }
+    }
+    turns.End();
+    if (is_storer) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+#else
+template <typename T, typename Tile>
+__global__ void AttendWide(const __grid_constant__ Maps, const WideShape, int*) {}
+#endif
+
+// (batch and head, token, element), loaded or stored in boxes of `rows` tokens and 64 elements.
+template <typename T>
+static CUtensorMap MapOf(const T* data, int64_t heads, const Shape& shape, int rows) {
+  CUtensorMap map;
+  const auto size = static_cast<cuuint64_t>(shape.size),
+             tokens = static_cast<cuuint64_t>(shape.tokens);
+  const cuuint64_t dims[] = {size, tokens, static_cast<cuuint64_t>(heads)};
+  const cuuint64_t strides[] = {size * 2, size * tokens * 2};
+  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), 1}, steps[] = {1, 1, 1};
+  const CUresult error =
+      cuTensorMapEncodeTiled(&map,
+                             std::is_same_v<T, at::BFloat16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                             3, const_cast<T*>(data), dims, strides, box, steps,
+                             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  TORCH_CHECK(error == CUDA_SUCCESS, "a tensor map was refused");
+  return map;
+}
+
 // What all launches take.
 template <typename T>
 struct Call {
@@ -800,6 +1395,38 @@ struct Call {
            Tile::kBytes);
   }
 
+  template <typename Tile>
+  void LaunchWide() const {
+    const int64_t kv_heads = all_heads / shape.heads * shape.kv_heads;
+    const int tiles = (shape.tokens + Tile::kQueries - 1) / Tile::kQueries;
+    TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
+    // Keys and values of the heads that run together stay in the L2 cache.
+    const int64_t bytes = 4 * int64_t{shape.tokens} * shape.size * shape.kv_heads / shape.heads;
+    const int64_t together =
+        std::clamp<int64_t>(kCacheBytes / std::max<int64_t>(bytes, 1), 1, all_heads);
+    const Maps maps{MapOf(query, all_heads, shape, Tile::kQueries),
+                    MapOf(key, kv_heads, shape, Tile::kKeys),
+                    MapOf(value, kv_heads, shape, Tile::kKeys), MapOf(y, all_heads, shape, 64)};
+    const WideShape wide{shape.heads,  shape.kv_heads,
+                         shape.tokens, static_cast<int>(all_heads),
+                         tiles,        static_cast<int>(together),
+                         scale};
+    const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+    const int64_t works = all_heads * tiles;
+    // A counter balances blocks better, but setting it to zero takes a microsecond, and blocks that
+    // run through the longest heads in step share more of the cache.
+    torch::Tensor counter;
+    if (works >= kCountedTurns * sms && shape.tokens <= kCountedTokens) {
+      counter = torch::empty({1}, torch::TensorOptions().dtype(torch::kInt32).device(torch::kCUDA));
+      C10_CUDA_CHECK(cudaMemsetAsync(counter.data_ptr<int>(), 0, sizeof(int), stream));
+    }
+    C10_CUDA_CHECK(cudaFuncSetAttribute(AttendWide<T, Tile>,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
+    AttendWide<T, Tile>
+        <<<static_cast<unsigned>(std::min(sms, works)), Tile::kThreads, Tile::kBytes, stream>>>(
+            maps, wide, counter.defined() ? counter.data_ptr<int>() : nullptr);
+  }
+
   template <int kSize>
   void LaunchFloat() const {
     using Tile = FloatTile<kSize>;
@@ -826,6 +1453,14 @@ static void Dispatch(const torch::Tensor& query, const torch::Tensor& key,
     if (chunks && size <= 64) return call.template LaunchFloat<64>();
     if (chunks && size <= 128) return call.template LaunchFloat<128>();
   } else {
+    if (at::cuda::getCurrentDeviceProperties()->major == 9) {
+      if (size == 64 && shape.tokens < 2048) {
+        return call.template LaunchWide<WideTile<64, 2, 128, 2>>();
+      }
+      if (size == 64) return call.template LaunchWide<WideTile<64, 3, 128, 2>>();
+      if (size == 128) return call.template LaunchWide<WideTile<128, 2, 128, 2>>();
+      if (size == 256) return call.template LaunchWide<WideTile<256, 2, 64, 2>>();
+    }
     if (chunks && size <= 64) return call.template Launch16<Tile<64, 2, 4, 1, 64, 2>>();
     if (chunks && size <= 128) return call.template Launch16<Tile<128, 2, 4, 1, 64, 2>>();
     if (chunks && size <= 256) return call.template Launch16<Tile<256, 1, 2, 2, 32, 1>>();
