@@ -83,6 +83,11 @@ const Hint* Hints::Find(int64_t id) const {
   return found == hints_.end() ? nullptr : &*found;
 }
 
+HintFit ForEdits(HintFit fit, std::string_view parent) {
+  fit.has_wgmma = fit.has_wgmma && parent.find(kWgmma) != std::string_view::npos;
+  return fit;
+}
+
 std::vector<const Hint*> Hints::Sample(int count, const HintFit& fit, Random random) const {
   std::vector<std::pair<double, const Hint*>> draws;
   for (const Hint& hint : hints_) {

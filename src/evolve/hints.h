@@ -40,6 +40,9 @@ struct HintFit {
   std::string bound = {};                     // Hint::bound; empty: unknown
 };
 
+/// The fit of a proposal that edits `parent` in few places: no hint that would need a new kernel.
+HintFit ForEdits(HintFit fit, std::string_view parent);
+
 /// The expected reward of a proposal that gets this hint: the mean of its Beta distribution.
 double Expected(const Hint& hint);
 

@@ -64,6 +64,15 @@ TEST(Hints, SpeaksOfWgmmaOnlyWhereItHelps) {
   EXPECT_FALSE(has_one(false, true));
 }
 
+TEST(Hints, DoesNotAskForANewKernelInAFewEdits) {
+  HintFit fit;
+  fit.has_wgmma = true;
+  EXPECT_FALSE(ForEdits(fit, "for (int k = 0; k < n; ++k) sum += a[k] * b[k];").has_wgmma);
+  EXPECT_TRUE(ForEdits(fit, "asm volatile(\"wgmma.mma_async …\");").has_wgmma);
+  fit.has_wgmma = false;
+  EXPECT_FALSE(ForEdits(fit, "asm volatile(\"wgmma.mma_async …\");").has_wgmma);
+}
+
 // A hint about gradients misleads a forward kernel, and one about float32 a kernel of bfloat16.
 TEST(Hints, SamplesHintsThatFit) {
   const Hints hints = Hints::BuiltIn();

@@ -119,6 +119,7 @@ class Planner {
     HintFit fit = options_.fit;
     TRY_ASSIGN(const auto bound, TextOfJudge(parts_.archive, slot.parents.front(), "bound"));
     fit.bound = bound.value_or("");
+    if (slot.op == Operator::kEdit) fit = ForEdits(fit, context.parents.front().source);
     for (const Hint* hint : state_.hints.Sample(options_.hints, fit, random.Fork("hints"))) {
       slot.hints.push_back(hint->id);
       context.hints.push_back(hint->text);
