@@ -32,7 +32,7 @@ _cupel_command() {
     'review calibrate') subcommands='' options='-h --help --labels --model --budget --budget-tokens --transcript --instructions --no-reflect -o --out --python -q --quiet' ;;
     'mcp') subcommands='' options='-h --help --device --engines --gpu-model --python --arch --flag --include --compile-limit --allow-weak-sandbox --model --budget --budget-tokens --transcript --calibration --jobs --timeout' ;;
     'suite') subcommands='run report merge compare' options='-h --help' ;;
-    'suite run') subcommands='' options='-h --help --kernels --direction --settings --trials --full-size --no-explore --no-baselines --rounds --workers --jobs --cases -o --output --resume --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
+    'suite run') subcommands='' options='-h --help --kernels --direction --settings --trials --full-size --no-explore --no-baselines --energy --rounds --workers --jobs --cases -o --output --resume --device --engines --gpu-model --model --python --seed --json -q --quiet --arch --flag --include --compile-limit --allow-weak-sandbox' ;;
     'suite report') subcommands='' options='-h --help --records --json -q --quiet' ;;
     'suite merge') subcommands='' options='-h --help -o --output --json -q --quiet' ;;
   esac

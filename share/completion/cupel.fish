@@ -492,6 +492,7 @@ complete -c cupel -n '__cupel_at \'suite run\'' -l trials -x -d 'Number of trial
 complete -c cupel -n '__cupel_at \'suite run\'' -l full-size -d 'On the emulator too, use the task\'s own sizes instead of the smaller ones in task.json'
 complete -c cupel -n '__cupel_at \'suite run\'' -l no-explore -d 'With all settings, do not look at sizes that no setting has'
 complete -c cupel -n '__cupel_at \'suite run\'' -l no-baselines -d 'Do not time PyTorch for comparison'
+complete -c cupel -n '__cupel_at \'suite run\'' -l energy -d 'Also measure the energy of a kernel\'s call'
 complete -c cupel -n '__cupel_at \'suite run\'' -l rounds -x -d 'Most replays of each kernel and baseline when timing'
 complete -c cupel -n '__cupel_at \'suite run\'' -l workers -x -d 'Command that starts a worker, e.g. \'srun -n1 --gpus=1 cupel worker\' (repeatable; default…'
 complete -c cupel -n '__cupel_at \'suite run\'' -l jobs -x -d 'Workers of each command (default: one; without --workers: one for each GPU, or on the…'

@@ -263,6 +263,7 @@ struct SuiteRunOptions {
   bool full_size = false;
   bool explore = true;               // with all settings, also at other sizes
   bool baselines = true;             // when timing, time PyTorch too
+  bool energy = false;               // when timing, measure the energy of a call, too
   int rounds = 400;                  // when timing, most replays of each
   std::vector<std::string> workers;  // commands; empty: local workers of this program
   int jobs = 0;                      // workers of each command; 0: chosen for the machine

@@ -12,7 +12,9 @@ using Mode = oracle::Baselines::Mode;
 /// A compiled result that differs by more than this share of the largest element is reported.
 constexpr double kOddDifference = 1e-3;
 
-/// A named baseline that differs by more computes something else. 8-bit results differ by 1/16.
+/// A named baseline that differs by more computes something else: floats by more than this share of
+/// the largest element (8-bit results differ by 1/16), integers in more than this share of the
+/// elements (choices among equals may differ).
 constexpr double kOtherFunction = 0.1;
 
 }  // namespace
@@ -37,12 +39,18 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
 std::optional<records::Reason> BaselineSampler::ComputesOther() const {
   if (info_.baseline.kind != oracle::BaselineKind::kNamed) return std::nullopt;
   for (const oracle::BaselineOutput& output : info_.outputs) {
-    if (output.is_none || output.difference <= kOtherFunction * output.largest) continue;
+    const bool is_other = output.differing ? *output.differing > kOtherFunction
+                                           : output.difference > kOtherFunction * output.largest;
+    if (output.is_none || !is_other) continue;
+    const std::string how =
+        output.differing ? fmt::format("in {:.0f} % of its elements", 100 * *output.differing)
+                         : fmt::format("by up to {:.2g} (largest element {:.2g})",
+                                       output.difference, output.largest);
     return records::Reason{
         "other_function",
-        fmt::format("its {} differs from eager's by up to {:.2g} (largest element "
-                    "{:.2g}): it computes something else, so it is not timed",
-                    output.name, output.difference, output.largest),
+        fmt::format(
+            "its {} differs from eager's {}: it computes something else, so it is not timed",
+            output.name, how),
         info_.baseline.named.file.string()};
   }
   return std::nullopt;

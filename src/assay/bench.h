@@ -16,6 +16,9 @@
 
 namespace cupel::assay {
 
+/// For each kernel and baseline, when energy is asked for.
+inline constexpr double kEnergySeconds = 0.5;
+
 struct BenchOptions {
   MeasureOptions measure;
   int sets = 3;               // sets of inputs, between which replays rotate

@@ -72,6 +72,8 @@ struct BaselineOutput {
   bool is_none = false;
   double difference = 0;  // the largest; infinity if only one of them is NaN at some place
   double largest = 0;     // the largest finite magnitude in eager's result
+  /// Of integers: the share of elements that differ.
+  std::optional<double> differing = {};
 };
 
 struct BaselineInfo {

@@ -35,6 +35,9 @@ Result<std::vector<BaselineOutput>> ReadOutputs(const Json& reply) {
     if (!output.is_none) {
       TRY_ASSIGN(output.difference, Magnitude(item, "difference"));
       TRY_ASSIGN(output.largest, Magnitude(item, "largest"));
+      if (item.contains("differing") && !item["differing"].is_null()) {
+        TRY_ASSIGN(output.differing, Magnitude(item, "differing"));
+      }
     }
     outputs.push_back(std::move(output));
   }

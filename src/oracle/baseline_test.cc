@@ -329,6 +329,23 @@ def narrow(x):
   EXPECT_THAT(FailureOf(of("missing")), HasSubstr("does not define"));
 }
 
+TEST_F(BaselineScript, CountsIntegersThatDiffer) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task task = MakeTask("def forward_fn(x):\n    return x.argsort(1)\n", "order");
+  const fs::path file = folder_.path() / "orders.py";
+  std::ofstream(file) << "def same(x):\n    return x.argsort(1)\n"
+                         "def first(x):\n    y = x.argsort(1)\n    y[0, 0] += 1\n    return y\n";
+  for (const auto& [name, most] : {std::pair("same", 0.0), std::pair("first", 0.1)}) {
+    const auto outcome = Prepare(**baselines, task, {BaselineKind::kNamed, {name, file, name}});
+    ASSERT_EQ(FailureOf(outcome), "");
+    const auto& differing = std::get<BaselineInfo>(*outcome).outputs.at(0).differing;
+    ASSERT_TRUE(differing.has_value());
+    EXPECT_LE(*differing, most);
+    EXPECT_EQ(*differing > 0, most > 0);
+  }
+}
+
 TEST_F(BaselineScript, SaysWhichLibraryIsMissing) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();

@@ -48,6 +48,7 @@ struct Item {
   bool full_size = false;  // full sizes on the emulator too, even if the task has smaller ones
   bool timed = true;       // if the worker has a clock
   bool baselines = true;   // time PyTorch too, if the worker has PyTorch on its GPU
+  bool energy = false;     // measure the energy of a call, too
   int rounds = 400;        // largest number of replays of each
   /// Set if the kernel was judged before and only times are missing. It is judged again if no
   /// worker with that device can confirm the verdict (judge::IsStillValid).

@@ -47,6 +47,7 @@ Json MessageJson(const Assignment& work) {
           {"explores", item.explores},
           {"full_size", item.full_size},
           {"baselines", item.baselines},
+          {"energy", item.energy},
           {"rounds", item.rounds},
           {"verdict", item.judged.verdict},
           {"setting", work.setting}};
@@ -123,6 +124,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.item.explores, JsonBool(json, "explores", "message"));
   TRY_ASSIGN(work.item.full_size, JsonBool(json, "full_size", "message"));
   TRY_ASSIGN(work.item.baselines, JsonBool(json, "baselines", "message"));
+  TRY_ASSIGN(work.item.energy, JsonBool(json, "energy", "message"));
   TRY_ASSIGN(const int64_t rounds, WireCount(json, "rounds"));
   TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
   if (verdict != nullptr) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "os/files.h"
 
@@ -11,6 +12,25 @@ namespace cupel::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kBaselines = "baselines/";
+
+/// Of a file in a bundle.
+bool IsBundleName(const std::string& name) {
+  return IsFileName(name.starts_with(kBaselines) ? name.substr(kBaselines.size()) : name);
+}
+
+/// Adds the paths of a folder's files, except hidden ones, links and kernels.
+void AddFiles(const fs::path& folder, std::vector<fs::path>& paths) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() == ".cu" || path.filename().string().starts_with(".")) continue;
+    if (entry->is_regular_file(ignored)) paths.push_back(path);
+    if (paths.size() > kMostTaskFiles) break;
+  }
+}
 
 /// The last name of the path, even if the path ends in a slash or a dot.
 std::string LastName(const fs::path& path) {
@@ -31,22 +51,19 @@ Result<TaskBundle> PackTask(const task::Task& task) {
   bundle.is_folder = task.format == task::Format::kFolder;
   bundle.name = LastName(task.path);
   std::vector<fs::path> paths;
-  if (!bundle.is_folder) paths.push_back(task.path);
-  std::error_code error;
-  for (fs::directory_iterator entry(bundle.is_folder ? task.path : fs::path(), error), end;
-       bundle.is_folder && !error && entry != end; entry.increment(error)) {
-    const fs::path& path = entry->path();
-    std::error_code ignored;
-    if (path.extension() == ".cu" || path.filename().string().starts_with(".")) continue;
-    if (entry->is_regular_file(ignored)) paths.push_back(path);
-    if (paths.size() > kMostTaskFiles) break;
+  if (bundle.is_folder) {
+    AddFiles(task.path, paths);
+    AddFiles(task.path / kBaselines, paths);
+  } else {
+    paths.push_back(task.path);
   }
   std::sort(paths.begin(), paths.end());
   size_t total = 0;
   for (const fs::path& path : paths) {
     TRY_ASSIGN(std::string bytes, os::ReadFile(path, kMostTaskBytes));
     total += bytes.size();
-    bundle.files.push_back({path.filename().string(), std::move(bytes)});
+    const fs::path name = bundle.is_folder ? path.lexically_relative(task.path) : path.filename();
+    bundle.files.push_back({name.string(), std::move(bytes)});
     if (total > kMostTaskBytes) break;
   }
   if (total > kMostTaskBytes || paths.size() > kMostTaskFiles) {
@@ -68,6 +85,7 @@ Result<fs::path> Unpack(const TaskBundle& bundle, const fs::path& folder) {
                 "set TMPDIR to a folder with free space");
   }
   for (const BundleFile& file : bundle.files) {
+    if (file.name.starts_with(kBaselines)) fs::create_directory(target / kBaselines, error);
     TRY(os::WriteFileAtomically(target / file.name, file.bytes));
   }
   return bundle.is_folder ? target : folder / bundle.name;
@@ -96,7 +114,7 @@ Result<TaskBundle> ReadTaskBundle(const Json& json) {
     BundleFile file;
     TRY_ASSIGN(file.name, JsonString(item, "name", "task file"));
     TRY_ASSIGN(const std::string data, JsonString(item, "data", "task file"));
-    if (!IsFileName(file.name)) return malformed("invalid file name");
+    if (!IsBundleName(file.name)) return malformed("invalid file name");
     TRY_ASSIGN(file.bytes, Base64Decode(data, "task file"));
     total += file.bytes.size();
     if (total > kMostTaskBytes) return malformed("it is too large");

@@ -12,11 +12,12 @@
 namespace cupel::serve {
 
 struct BundleFile {
-  std::string name;  // without a folder
+  std::string name;  // without a folder, or "baselines/NAME"
   std::string bytes;
 };
 
-/// The files of a task: those directly in its folder, or the single file of a KernelBench problem.
+/// The files of a task: those directly in its folder and its named baselines, or the single file of
+/// a KernelBench problem.
 struct TaskBundle {
   std::string name;  // of the folder or the single file
   bool is_folder = true;

@@ -80,7 +80,7 @@ class WorkerTest(CupelTest):
                 "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
                 "settings": "single", "trials": 5, "seed": "7", "thorough": True, "explores": False,
                 "full_size": False, "flags": [],
-                "baselines": True, "rounds": 400, "verdict": None, "setting": "", **changes}
+                "baselines": True, "energy": False, "rounds": 400, "verdict": None, "setting": "", **changes}
 
     def test_verdict_equals_that_of_check(self):
         checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu",

@@ -65,7 +65,7 @@ class BenchRun {
     auto building = std::async(std::launch::async, [this] { return BuildAll(); });
     TRY(OpenGpus());
     timing_.sets = options_.sets;
-    timing_.energy_seconds = options_.energy ? kEnergySeconds : 0;
+    timing_.energy_seconds = options_.energy ? assay::kEnergySeconds : 0;
     timing_.measure.most = options_.rounds;
     timing_.measure.least = std::min(timing_.measure.least, options_.rounds);
     events_.Show(Progress{"measuring the GPU's ceilings"});
@@ -84,8 +84,6 @@ class BenchRun {
   }
 
  private:
-  static constexpr double kEnergySeconds = 0.5;
-
   Status OpenGpus() {
     auto lanes = OpenLanes(options_.common, options_.compile, events_);
     if (lanes) {

@@ -27,7 +27,8 @@ Json SuiteConfig(const SuiteRunOptions& options) {
           {"flags", options.compile.flags},   {"include_roots", std::move(include_roots)},
           {"baselines", options.baselines},   {"full_size", options.full_size},
           {"rounds", options.rounds},         {"compile_seconds", options.compile.seconds},
-          {"explore", options.explore},       {"engines", options.common.engines}};
+          {"explore", options.explore},       {"engines", options.common.engines},
+          {"energy", options.energy}};
 }
 
 Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
@@ -58,6 +59,7 @@ Status TakeSuiteConfig(const Json& config, SuiteRunOptions& options) {
   }
   // Runs of earlier versions neither explored nor used two engines.
   options.explore = JsonBool(config, "explore", kWhat).value_or(false);
+  options.energy = JsonBool(config, "energy", kWhat).value_or(false);
   options.common.engines = JsonString(config, "engines", kWhat).value_or("gpu");
   if (config.contains("compile_seconds")) {
     TRY_ASSIGN(const int64_t seconds, JsonInt(config, "compile_seconds", kWhat));

@@ -185,6 +185,7 @@ class SuiteRun {
     item.full_size = options_.full_size;
     item.explores = options_.explore;
     item.baselines = options_.baselines;
+    item.energy = options_.energy;
     item.rounds = options_.rounds;
     return item;
   }

@@ -216,6 +216,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
   assay::BenchOptions options = bench_;
   options.measure.most = item.rounds;
   options.measure.least = std::min(options.measure.least, item.rounds);
+  options.energy_seconds = item.energy ? assay::kEnergySeconds : 0;
   options.torch = item.baselines ? Baselines() : nullptr;
   if (options.torch != nullptr) {
     options.baselines = oracle::UsualBaselines(*question.task);

@@ -10,7 +10,7 @@ import torch
 from draw_base import Draw
 from oracle_types import Json
 from task_error import TaskError
-from tensor_values import Outputs
+from tensor_values import Outputs, is_float
 
 COMPARED = 1 << 24  # elements at a time, to limit memory
 
@@ -36,6 +36,11 @@ def difference(mine: torch.Tensor, theirs: torch.Tensor) -> tuple[float, float]:
     return worst, size
 
 
+def differing_share(mine: torch.Tensor, theirs: torch.Tensor) -> float:
+    """Of integers: choices among equals may differ, so their values say little."""
+    return float((mine != theirs).sum()) / max(1, mine.numel())
+
+
 def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]:
     """The part of the reply about each output."""
     if len(mine) != len(theirs):
@@ -50,7 +55,7 @@ def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]
             raise TaskError("the shape or type of its %s differs from eager's" % name)
         worst, size = difference(a, b)
         listed.append({"name": name, "none": False, "difference": finite(worst),
-                       "largest": finite(size)})
+                       "largest": finite(size), "differing": None if is_float(a) else differing_share(a, b)})
     return listed
 
 

@@ -176,10 +176,12 @@ def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
     if kind not in ("constant", "zeros", "extremes") or t.dtype == torch.bool or t.numel() < 2:
         return None
     flat = t.detach().flatten()
-    if is_constant(flat) or is_ascending(t, 3) or flat.unique().numel() == flat.numel():
+    if is_constant(flat) or is_ascending(t, 3):
         return None
     if int(flat.min()) == -1:
         flat = flat[flat >= 0]
+    if flat.unique().numel() == flat.numel():
+        return None
     number = (flat[places(flat, 1)[0]] if kind == "constant" else
               flat.min() if kind == "zeros" else flat.max())
     return torch.empty_like(t).fill_(number)

@@ -23,11 +23,17 @@ def tensors_at(args: Any, positions: Sequence[int]) -> list[torch.Tensor]:
     return [tensors[p] for p in positions]
 
 
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().contiguous().reshape(-1)
+    if flat.numel() == 1:  # with a stride it counts as contiguous, but has no view as bytes
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)
+
+
 def changed_contents(args: Any, after: Any) -> set[int]:
     """Positions, among the tensors of the arguments, of those with other bytes after a call: batch_norm changes
     its running statistics without counting."""
-    pairs = zip(*([v.detach().contiguous().reshape(-1).view(torch.uint8) for v in leaves(values)
-                   if isinstance(v, torch.Tensor)] for values in (args, after)))
+    pairs = zip(*([bytes_of(v) for v in leaves(values) if isinstance(v, torch.Tensor)] for values in (args, after)))
     return {i for i, (a, b) in enumerate(pairs) if not torch.equal(a, b)}
 
 

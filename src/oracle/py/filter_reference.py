@@ -94,6 +94,7 @@ class Reference:
         self.is_weight: list[bool | None] = [None] * len(found)
         self.is_passed = [True] * len(found)  # whether the function that replaces the reference gets it
         self.modules, self.state_addresses, self.last = {}, set(), []
+        self.changed: list[int] = []  # places of the tensors that a call changes: they are results, too
 
     def call(self, values: list[torch.Tensor], watch: AbstractContextManager) -> Any:
         # In an imported task, the state of a module (counters, averages) is among the arguments.
@@ -107,7 +108,7 @@ class Reference:
         tensors as the reference left them."""
         self.last = [v.clone() for v in values]
         result = self.call(self.last, watch or contextlib.nullcontext())
-        return [o for o in output_list(result)[0] if o is not None]
+        return [o for o in output_list(result)[0] if o is not None] + [self.last[i] for i in self.changed]
 
 
 class ProblemReference(Reference):
@@ -168,7 +169,9 @@ def reference_of(draw: Draw) -> Reference:
         return ProblemReference(draw)
     if isinstance(draw, BackwardDraw):
         return BackwardReference(draw)
-    return Reference(draw.function, draw.args)
+    reference = Reference(draw.function, draw.args)
+    reference.changed = draw.changed
+    return reference
 
 
 # --- comparison of results ------------------------------------------------------------------------

@@ -42,7 +42,9 @@ const records::Timing* KernelTiming(const records::SettingTimes& times) {
 }
 
 Json TimeJson(const records::Timing& timing) {
-  return {{"us", records::ToJson(timing.median)}, {"samples_us", timing.samples.cold}};
+  Json json{{"us", records::ToJson(timing.median)}, {"samples_us", timing.samples.cold}};
+  if (timing.energy) json["millijoules"] = FiniteOrZero(timing.energy->joules) * 1e3;
+  return json;
 }
 
 /// Time of the baseline over time of the kernel, from samples that were measured together.

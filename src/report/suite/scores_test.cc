@@ -9,6 +9,7 @@
 
 #include "report/eta.h"
 #include "report/suite/suite_testing.h"
+#include "report/suite/tables.h"
 
 namespace cupel::report {
 namespace {
@@ -68,7 +69,7 @@ Json OneKernel(const char* setting) {
 TEST(SuiteScores, ComparesWithTheFastestBaselineOfEachSetting) {
   const auto suite = ReadSuite(OneKernel(R"({
     "id": "single-0", "kind": "single", "status": "passed",
-    "us": {"estimate": 10, "low": 10, "high": 10, "confidence": 0.95},
+    "us": {"estimate": 10, "low": 10, "high": 10, "confidence": 0.95}, "millijoules": 2.5,
     "baselines": {"eager": {"us": {"estimate": 40, "low": 40, "high": 40, "confidence": 0.95}},
                   "library": {"us": {"estimate": 5, "low": 5, "high": 5, "confidence": 0.95}},
                   "untimed": {}},
@@ -77,6 +78,9 @@ TEST(SuiteScores, ComparesWithTheFastestBaselineOfEachSetting) {
                                "test");
   ASSERT_TRUE(suite.has_value()) << suite.error().ToString();
   const SuiteSetting& setting = suite->items.at(0).settings.at(0);
+  EXPECT_EQ(MeanEnergy(suite->items.at(0)), 2.5);
+  EXPECT_THAT(SuiteMarkdown(*suite, Score(*suite)), HasSubstr("| energy |"));
+  EXPECT_THAT(SuiteText(*suite, Score(*suite), 200), HasSubstr("2.5 mJ"));
   EXPECT_EQ(setting.best_baseline, "library");
   EXPECT_EQ(setting.baselines.count("untimed"), 0u);
   const SuiteScores scores = Score(*suite);

@@ -30,7 +30,7 @@ std::optional<stats::Interval> ReadInterval(const Json& object, const char* key)
 std::optional<SuiteTime> ReadTime(const Json& object) {
   const auto us = ReadInterval(object, "us");
   if (!us) return {};
-  SuiteTime time{*us, {}};
+  SuiteTime time{*us, {}, Positive(object, "millijoules")};
   const auto samples = object.find("samples_us");
   if (samples == object.end() || !samples->is_array()) return time;
   for (const Json& sample : *samples) {
@@ -168,6 +168,15 @@ std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& ba
     }
   }
   return Mean(ratios);
+}
+
+std::optional<double> MeanEnergy(const SuiteResult& item) {
+  std::vector<double> energies;
+  for (const SuiteSetting* setting : SettingsOfSpeed(item)) {
+    if (!setting->passed() || !setting->time || !setting->time->millijoules) continue;
+    energies.push_back(*setting->time->millijoules);
+  }
+  return Mean(energies);
 }
 
 std::optional<double> MeanTime(const SuiteResult& item) {

@@ -18,8 +18,9 @@ inline constexpr const char* kSuiteSchema = "cupel.suite/1";
 
 /// A time measured on a GPU, in microseconds.
 struct SuiteTime {
-  stats::Interval us;           // of the median
-  std::vector<double> samples;  // may be empty
+  stats::Interval us;                      // of the median
+  std::vector<double> samples;             // may be empty
+  std::optional<double> millijoules = {};  // of a call; only if it was measured
 };
 
 struct SuiteSetting {
@@ -80,5 +81,7 @@ std::vector<const SuiteSetting*> SettingsOfSpeed(const SuiteResult& item);
 std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline);
 /// The same for times or the emulator's estimates, in microseconds.
 std::optional<double> MeanTime(const SuiteResult& item);
+/// The same for the energy of a call, in millijoules.
+std::optional<double> MeanEnergy(const SuiteResult& item);
 
 }  // namespace cupel::report

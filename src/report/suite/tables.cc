@@ -41,6 +41,17 @@ std::string Time(const SuiteResult& item) {
   return mean ? Microseconds(*mean) : "";
 }
 
+bool HasEnergy(const Suite& suite) {
+  return std::ranges::any_of(suite.items,
+                             [](const SuiteResult& item) { return MeanEnergy(item).has_value(); });
+}
+
+/// Of a call.
+std::string Energy(const SuiteResult& item) {
+  const auto energy = MeanEnergy(item);
+  return energy ? fmt::format("{:.3g} mJ", *energy) : "";
+}
+
 /// Escapes a text for Markdown.
 std::string Escaped(std::string_view text) {
   std::string escaped;
@@ -126,7 +137,8 @@ std::string SettingCells(const SuiteSetting& setting) {
     const auto ratio = setting.speedups.find(name);
     row += "," + IntervalCells(ratio == setting.speedups.end() ? nullptr : &ratio->second);
   }
-  return row + "," + Cell(setting.best_baseline) + "," + Cell(setting.roofline);
+  row += "," + Cell(setting.best_baseline) + "," + Cell(setting.roofline) + ",";
+  return setting.time ? row + Cell(setting.time->millijoules) : row;
 }
 
 }  // namespace
@@ -143,7 +155,7 @@ std::string SuiteCsv(const Suite& suite) {
       "status,over_limit,estimate_us,median_us,median_low_us,median_high_us,eager_us,"
       "speedup_eager,speedup_eager_low,speedup_eager_high,compile_us,speedup_compile,"
       "speedup_compile_low,speedup_compile_high,best_us,speedup_best,speedup_best_low,"
-      "speedup_best_high,best_baseline,roofline\r\n";
+      "speedup_best_high,best_baseline,roofline,millijoules\r\n";
   for (const SuiteResult& item : suite.items) {
     const std::string row = fmt::format(
         "{},{},{},{},{},{},{},", Cell(item.task), Cell(item.direction), Cell(item.kernel),
@@ -167,8 +179,10 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
   text +=
       fmt::format("\n| task | direction | kernel | decision | settings | {} |", TimeTitle(suite));
   for (const auto& [name, score] : scores.baselines) text += fmt::format(" vs {} |", name);
+  const bool has_energy = HasEnergy(suite);
+  if (has_energy) text += " energy |";
   text += "\n|---|---|---|---|---|---:|";
-  for (size_t i = 0; i < scores.baselines.size(); ++i) text += "---:|";
+  for (size_t i = 0; i < scores.baselines.size() + (has_energy ? 1 : 0); ++i) text += "---:|";
   text += "\n";
   for (const SuiteResult& item : suite.items) {
     text +=
@@ -177,12 +191,13 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
     for (const auto& [name, score] : scores.baselines) {
       text += fmt::format(" {} |", Speedup(MeanSpeedup(item, name)));
     }
+    if (has_energy) text += fmt::format(" {} |", Energy(item));
     text += "\n";
   }
   for (const Problem& problem : suite.without_kernel) {
     text += fmt::format("| {} | {} | | no kernel | | |", Escaped(problem.first),
                         Escaped(problem.second));
-    for (size_t i = 0; i < scores.baselines.size(); ++i) text += " |";
+    for (size_t i = 0; i < scores.baselines.size() + (has_energy ? 1 : 0); ++i) text += " |";
     text += "\n";
   }
   text +=
@@ -207,6 +222,8 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
   for (const auto& [name, score] : scores.baselines) {
     columns.push_back({"vs " + name, term::Align::kRight});
   }
+  const bool has_energy = HasEnergy(suite);
+  if (has_energy) columns.push_back({"energy", term::Align::kRight});
   term::Table table(columns);
   for (const SuiteResult& item : suite.items) {
     std::vector<std::string> cells = {item.task,     item.direction, item.kernel,
@@ -214,6 +231,7 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
     for (const auto& [name, score] : scores.baselines) {
       cells.push_back(Speedup(MeanSpeedup(item, name)));
     }
+    if (has_energy) cells.push_back(Energy(item));
     table.Add(std::move(cells));
   }
   for (const Problem& problem : suite.without_kernel) {
