@@ -13,8 +13,8 @@ using Mode = oracle::Baselines::Mode;
 constexpr double kOddDifference = 1e-3;
 
 /// A named baseline that differs by more computes something else: floats by more than this share of
-/// the largest element (8-bit results differ by 1/16), integers in more than this share of the
-/// elements (choices among equals may differ).
+/// the largest element, or in the RMS of all (8-bit results differ by 1/16), integers in more than
+/// this share of the elements (choices among equals may differ).
 constexpr double kOtherFunction = 0.1;
 
 }  // namespace
@@ -40,14 +40,16 @@ std::optional<records::Reason> BaselineSampler::ComputesOther() const {
   if (info_.baseline.kind != oracle::BaselineKind::kNamed) return std::nullopt;
   for (const oracle::BaselineOutput& output : info_.outputs) {
     const bool is_other = output.differing ? *output.differing > kOtherFunction
-                                           : output.difference > kOtherFunction * output.largest;
+                                           : output.difference > kOtherFunction * output.largest ||
+                                                 output.rms_share > kOtherFunction;
     if (output.is_none || !is_other) continue;
     const std::string how =
-        output.differing ? fmt::format("in {:.0f} % of its elements", 100 * *output.differing)
-                         : fmt::format("by up to {:.2g} (largest element {:.2g})",
-                                       output.difference, output.largest);
+        output.differing
+            ? fmt::format("in {:.0f} % of its elements", 100 * *output.differing)
+            : fmt::format("by up to {:.2g} (largest element {:.2g}; RMS {:.2g} of eager's)",
+                          output.difference, output.largest, output.rms_share);
     return records::Reason{
-        "other_function",
+        "other_results",
         fmt::format(
             "its {} differs from eager's {}: it computes something else, so it is not timed",
             output.name, how),

@@ -63,8 +63,8 @@ class SettingBench {
     TRY_ASSIGN(const bool has_cases, DrawCases());
     if (!has_cases) return std::move(times_);
     for (const KernelToTime& kernel : kernels) TRY(Prepare(kernel));
+    if (kernels_.empty()) return std::move(times_);
     TRY(PrepareBaselines());
-    if (kernels_.empty() && baselines_.empty()) return std::move(times_);
     times_.read_bytes = BytesToRead(cases_.front());
     times_.written_bytes = BytesToWrite(cases_.front());
     times_.floor_us = times_.read_bytes / options_.ceilings.read_bytes * 1e6;

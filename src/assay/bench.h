@@ -16,7 +16,7 @@
 
 namespace cupel::assay {
 
-/// For each kernel and baseline, when energy is asked for.
+/// For each kernel, when energy is asked for.
 inline constexpr double kEnergySeconds = 0.5;
 
 struct BenchOptions {

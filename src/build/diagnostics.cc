@@ -375,26 +375,37 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std:
 
 namespace {
 
-/// "… info : (C7515) Potential Performance Loss: TEXT in the function 'NAME'" -> (NAME, "TEXT
-/// (C7515)"). These come before the kernels' own lines.
-std::optional<std::pair<std::string, std::string>> RemarkOf(string_view line) {
+/// What ptxas says about lost speed.
+struct SpeedRemark {
+  std::string kernel;  // empty: not named
+  std::string text;
+};
+
+/// "… info : (C7515) Potential Performance Loss: TEXT in the function 'NAME'". These come before
+/// the kernels' own lines.
+std::optional<SpeedRemark> SpeedRemarkOf(string_view line) {
   constexpr size_t kLongestRemark = 300;
-  constexpr string_view kLoss = "Potential Performance Loss: ";
+  constexpr string_view kLoss = "Potential Performance Loss: ", kFunction = " function '";
   const auto code = Between(line, "info    : (C", ") ");
-  auto function = Between(line, " in the function '", "'");
-  if (!function) function = Between(line, " in function '", "'");
-  if (!code || code->size() > 8 || !function) return std::nullopt;
+  if (!code || code->size() > 8) return std::nullopt;
+  SpeedRemark remark{Between(line, kFunction, "'").value_or(""), ""};
   string_view said = line.substr(line.find(") ") + 2);
-  if (said.starts_with(kLoss)) said.remove_prefix(kLoss.size());
-  said = said.substr(0, std::min(said.rfind(" in "), kLongestRemark));
-  return std::pair(*function, fmt::format("{} (C{})", Trim(said), *code));
+  const bool is_loss = said.starts_with(kLoss);
+  if (!is_loss && remark.kernel.empty()) return std::nullopt;
+  if (is_loss) said.remove_prefix(kLoss.size());
+  said = said.substr(0, said.find(kFunction));
+  for (const string_view end : {" the", " in", " for", "."}) {
+    if (said.ends_with(end)) said.remove_suffix(end.size());
+  }
+  remark.text = fmt::format("{} (C{})", Trim(said.substr(0, kLongestRemark)), *code);
+  return remark;
 }
 
 }  // namespace
 
 std::vector<KernelResources> ParseResources(string_view text) {
   std::vector<KernelResources> kernels;
-  std::map<std::string, std::vector<std::string>> remarks;  // by kernel
+  std::map<std::string, std::vector<std::string>> remarks;  // by kernel; of "": not named
   // "…, 2048 bytes smem, …": the number before `unit`.
   const auto amount = [](string_view line, string_view unit) {
     const size_t at = line.find(unit);
@@ -425,15 +436,19 @@ std::vector<KernelResources> ParseResources(string_view text) {
       kernel.registers = amount(line, " registers");
       kernel.static_shared = amount(line, " bytes smem");
       kernel.constant_bytes = amount(line, " bytes cmem[0]");
-    } else if (auto remark = RemarkOf(line)) {
-      std::vector<std::string>& known = remarks[remark->first];
-      const bool is_new = std::ranges::find(known, remark->second) == known.end();
-      if (is_new && known.size() < kMostRemarks) known.push_back(std::move(remark->second));
+    } else if (auto remark = SpeedRemarkOf(line)) {
+      std::vector<std::string>& known = remarks[remark->kernel];
+      const bool is_new = std::ranges::find(known, remark->text) == known.end();
+      if (is_new && known.size() < kMostRemarks) known.push_back(std::move(remark->text));
     }
   }
+  // A remark that names no kernel may be about any of the file.
   for (KernelResources& kernel : kernels) {
-    const auto found = remarks.find(kernel.kernel);
-    if (found != remarks.end()) kernel.remarks = found->second;
+    for (const std::string& name : {kernel.kernel, std::string()}) {
+      for (const std::string& said : remarks[name]) {
+        if (kernel.remarks.size() < kMostRemarks) kernel.remarks.push_back(said);
+      }
+    }
   }
   return kernels;
 }

@@ -203,6 +203,27 @@ TEST(Resources, ParsesPtxasOutput) {
   EXPECT_THAT(ParseResources("nonsense: Used 3 registers"), IsEmpty());
 }
 
+TEST(Resources, KeepsRemarksThatNameNoKernel) {
+  const auto kernels = ParseResources(
+      "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to "
+      "determine "
+      "register count at entry.\n"
+      "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized "
+      "due to insufficient register resources for the function '_Z1bPi'\n"
+      "ptxas info    : Compiling entry function '_Z1aPi' for 'sm_90a'\n"
+      "ptxas info    : Compiling entry function '_Z1bPi' for 'sm_90a'\n");
+  ASSERT_EQ(kernels.size(), 2u);
+  const std::string ignored =
+      "'setmaxnreg' ignored; unable to determine register count at entry (C7508)";
+  EXPECT_THAT(kernels[0].remarks, ElementsAre(ignored));
+  EXPECT_THAT(
+      kernels[1].remarks,
+      ElementsAre("wgmma.mma_async instructions are serialized due to insufficient register "
+                  "resources (C7512)",
+                  ignored));
+}
+
 TEST(Resources, KeepsWhatPtxasSaysAboutLostSpeed) {
   const auto kernels = ParseResources(
       "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are "

@@ -40,7 +40,8 @@ struct HintFit {
   std::string bound = {};                     // Hint::bound; empty: unknown
 };
 
-/// The fit of a proposal that edits `parent` in few places: no hint that would need a new kernel.
+/// The fit of a proposal that edits `parent` in a few places: no hint about wgmma unless it has
+/// some.
 HintFit ForEdits(HintFit fit, std::string_view parent);
 
 /// The expected reward of a proposal that gets this hint: the mean of its Beta distribution.

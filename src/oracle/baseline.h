@@ -72,6 +72,7 @@ struct BaselineOutput {
   bool is_none = false;
   double difference = 0;  // the largest; infinity if only one of them is NaN at some place
   double largest = 0;     // the largest finite magnitude in eager's result
+  double rms_share = 0;   // the RMS of the difference over that of eager's result; may be infinite
   /// Of integers: the share of elements that differ.
   std::optional<double> differing = {};
 };

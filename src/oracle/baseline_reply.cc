@@ -35,6 +35,7 @@ Result<std::vector<BaselineOutput>> ReadOutputs(const Json& reply) {
     if (!output.is_none) {
       TRY_ASSIGN(output.difference, Magnitude(item, "difference"));
       TRY_ASSIGN(output.largest, Magnitude(item, "largest"));
+      TRY_ASSIGN(output.rms_share, Magnitude(item, "rms_share"));
       if (item.contains("differing") && !item["differing"].is_null()) {
         TRY_ASSIGN(output.differing, Magnitude(item, "differing"));
       }

@@ -117,8 +117,8 @@ for line in sys.stdin:
 TEST_F(FakeChild, ReadsBaselineInfo) {
   const auto outcome = Prepare(
       R"(dict(good, why="a\nb", outputs=[{"name": "y", "none": False, "difference": 0.5,
-      "largest": 2}, {"name": "z", "none": True}, {"name": "n", "none": False, "difference": None,
-      "largest": 0}], kernels=None))");
+      "largest": 2, "rms_share": 0.25}, {"name": "z", "none": True}, {"name": "n", "none": False, "difference": None,
+      "largest": 0, "rms_share": None}], kernels=None))");
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(*outcome);
   EXPECT_EQ(info.torch_version, "9.9");
@@ -129,17 +129,18 @@ TEST_F(FakeChild, ReadsBaselineInfo) {
   ASSERT_EQ(info.outputs.size(), 3u);
   EXPECT_EQ(info.outputs[0].difference, 0.5);
   EXPECT_TRUE(info.outputs[1].is_none);
+  EXPECT_EQ(info.outputs[0].rms_share, 0.25);
   EXPECT_TRUE(std::isinf(info.outputs[2].difference));
 }
 
 TEST_F(FakeChild, RejectsInvalidBaselineInfo) {
-  for (const char* lie :
-       {"dict(good, sets=0)", "dict(good, sets=3)", "dict(good, how='magic')",
-        "dict(good, seconds=-1)", "dict(good, seconds='x')", "dict(good, kernels=-1)",
-        "dict(good, tf32=1)", "dict(good, outputs=[1])",
-        "dict(good, outputs=[{'name': 'y'}] * 300)",
-        "dict(good, outputs=[{'name': 'y', 'none': False, 'difference': -1, 'largest': 1}])", "{}",
-        "{'failure': 5}"}) {
+  for (const char* lie : {"dict(good, sets=0)", "dict(good, sets=3)", "dict(good, how='magic')",
+                          "dict(good, seconds=-1)", "dict(good, seconds='x')",
+                          "dict(good, kernels=-1)", "dict(good, tf32=1)", "dict(good, outputs=[1])",
+                          "dict(good, outputs=[{'name': 'y'}] * 300)",
+                          "dict(good, outputs=[{'name': 'y', 'none': False, 'difference': -1, "
+                          "'largest': 1, 'rms_share': 0}])",
+                          "{}", "{'failure': 5}"}) {
     EXPECT_THAT(FailureOf(Prepare(lie)), HasSubstr("error: ")) << lie;
   }
   EXPECT_EQ(FailureOf(Prepare("{'failure': 'the task\\nsays no'}")), "the task says no");
@@ -309,6 +310,11 @@ def added(x):
     return x + x + x
 def halved(x):
     return x / 2
+def cut(x):
+    y = x * 3
+    y[3:] = y[3:].mean()
+    y[3:] *= 0.5
+    return y
 def narrow(x):
     return x[:1]
 )";
@@ -325,6 +331,10 @@ def narrow(x):
   const auto halved = of("halved");
   ASSERT_EQ(FailureOf(halved), "");
   EXPECT_GT(std::get<BaselineInfo>(*halved).outputs.at(0).difference, 1) << "compared with eager";
+  EXPECT_LT(info.outputs.at(0).rms_share, 1e-6);
+  const auto cut = of("cut");
+  ASSERT_EQ(FailureOf(cut), "");
+  EXPECT_GT(std::get<BaselineInfo>(*cut).outputs.at(0).rms_share, 0.1);
   EXPECT_THAT(FailureOf(of("narrow")), HasSubstr("shape"));
   EXPECT_THAT(FailureOf(of("missing")), HasSubstr("does not define"));
 }

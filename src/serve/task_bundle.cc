@@ -27,7 +27,8 @@ void AddFiles(const fs::path& folder, std::vector<fs::path>& paths) {
        entry.increment(error)) {
     const fs::path& path = entry->path();
     if (path.extension() == ".cu" || path.filename().string().starts_with(".")) continue;
-    if (entry->is_regular_file(ignored)) paths.push_back(path);
+    const bool is_own = entry->is_regular_file(ignored) && !entry->is_symlink(ignored);
+    if (is_own) paths.push_back(path);
     if (paths.size() > kMostTaskFiles) break;
   }
 }

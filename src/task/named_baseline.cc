@@ -53,10 +53,12 @@ Status CheckName(std::string_view name, const std::string& where) {
 Result<std::vector<NamedBaseline>> FindNamedBaselines(const fs::path& folder) {
   std::vector<NamedBaseline> found;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder / "baselines", error)) {
-    const fs::path& file = entry.path();
+  for (fs::directory_iterator entry(folder / "baselines", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& file = entry->path();
     const std::string name = file.stem().string();
-    if (file.extension() != ".py" || name.starts_with('_') || !os::IsFile(file)) continue;
+    const bool is_other = name.starts_with('_') || name.starts_with('.');
+    if (file.extension() != ".py" || is_other || !os::IsFile(file)) continue;
     TRY(CheckName(name, file.string()));
     if (found.size() == kMostFiles) {
       return Fail(

@@ -13,13 +13,13 @@
 namespace cupel::task {
 
 struct NamedBaseline {
-  std::string name;            // for tables: letters, digits, '_' and '-'
+  std::string name;            // for tables: a name in Python, in ASCII
   std::filesystem::path file;  // Python
   std::string function;        // in it; takes the arguments of the task's function
 };
 
 /// FOLDER/baselines/NAME.py, by name. Its function is called NAME. Files whose names start with '_'
-/// are helpers. Errors: a name that is not an identifier; too many files.
+/// or '.' are left out. Errors: a name that is not an identifier; too many files.
 Result<std::vector<NamedBaseline>> FindNamedBaselines(const std::filesystem::path& folder);
 
 /// "FILE.py:FUNCTION" as a baseline called FUNCTION. Errors: another form, or no such file.

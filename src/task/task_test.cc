@@ -189,12 +189,15 @@ TEST_F(TaskTest, ErrorsNameFileAndRemedy) {
 }
 
 TEST_F(TaskTest, ListsNamedBaselines) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", "{}");
   const auto plain = Load();
   ASSERT_TRUE(plain) << plain.error().ToString();
   EXPECT_TRUE(plain->named_baselines.empty());
   Write("baselines/second.py", "def second(x): return x");
   Write("baselines/first.py", "def first(x): return x");
   Write("baselines/_parts.py", "");
+  Write("baselines/._first.py", "");
   Write("baselines/notes.txt", "");
   const auto task = Load();
   ASSERT_TRUE(task) << task.error().ToString();

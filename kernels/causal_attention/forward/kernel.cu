@@ -28,6 +28,7 @@
 #include <torch/extension.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -779,8 +780,8 @@ __global__ void __launch_bounds__(kAnyThreads)
   }
 }
 
-// --- Hopper: tensor memory accelerator and products of warpgroups
-// ---------------------------------
+// --- Hopper: TMA and wgmma
+// ------------------------------------------------------------------------
 
 // A block has a warpgroup that loads and kGroups that compute, 64 queries each. Keys and values
 // come in tiles of kKeys, kStages ahead, each in chunks of 64 elements a row (128 bytes, swizzled).
@@ -791,6 +792,10 @@ struct WideTile {
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kRegisters = kGroups == 2 ? 232 : 160,
                        kLoaderRegisters = kGroups == 2 ? 40 : 32;
+  static_assert(kGroups == 2 || kGroups == 3);
+  // A group releases its last values only after the loader has brought the tiles that later groups
+  // need, and each query sees a key of its group's last tile.
+  static_assert(kKeys % 64 == 0 && (kQueries - 64 + kKeys - 1) / kKeys < kStages);
   // Whether results have a place of their own. If not, they take that of the queries.
   static constexpr bool kOwnResults = kSize <= 128;
 
@@ -809,7 +814,7 @@ struct Maps {
   CUtensorMap q, k, v, y;
 };
 
-// Which heads share the L2 cache: `together` at a time.
+// `together` heads at a time share the L2 cache.
 struct WideShape {
   int heads, kv_heads, tokens, all_heads, tiles, together;
   float scale;  // of scores, for powers of two
@@ -835,9 +840,9 @@ struct WideWork {
   }
 };
 
-// Which tiles a block takes: the next that no block has taken yet, if `next` counts them; without a
-// counter those of its turns. Every other turn goes through the blocks backwards: long beside
-// short.
+// Which tiles a block takes. With a counter: the next that no block has taken yet. Without one: a
+// tile in each round. Rounds go through the blocks forwards and backwards in turns, and so do the
+// groups of heads that run together, so that a block with a long tile gets a short one next.
 struct WideTurns {
   const WideShape& shape;
   int* next;
@@ -852,8 +857,10 @@ struct WideTurns {
     }
     const int at_once = shape.together * shape.tiles, rounds = (at_once + grid - 1) / grid;
     for (; turn / rounds * at_once < works; ++turn) {
-      const int block = static_cast<int>(turn % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-      const int place = turn % rounds * grid + block, index = turn / rounds * at_once + place;
+      const int group = turn / rounds, round = turn % rounds;
+      const bool forwards = (group + round) % 2 == 0;
+      const int block = static_cast<int>(forwards ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+      const int place = round * grid + block, index = group * at_once + place;
       if (place >= at_once || index >= works) continue;
       ++turn;
       return index;
@@ -863,43 +870,37 @@ struct WideTurns {
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
-#define CUPEL_HAS_WGMMA 1
-#endif
-
-#ifdef CUPEL_HAS_WGMMA
-__device__ uint32_t AddressOf(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 __device__ void InitBarrier(uint64_t* barrier, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(AddressOf(barrier)), "r"(count));
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(count));
 }
 __device__ void WaitFor(uint64_t* barrier, int parity) {
   asm volatile(
       "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra AGAIN;\n}" ::"r"(AddressOf(barrier)),
+      "@!done bra AGAIN;\n}" ::"r"(SharedAddress(barrier)),
       "r"(parity)
       : "memory");
 }
 __device__ void Arrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(AddressOf(barrier)) : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
 __device__ void ExpectBytes(uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(AddressOf(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 __device__ void LoadBox(void* to, const CUtensorMap& map, uint64_t* barrier, int element, int row,
                         int head) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
-      "%3, %4}], [%5];" ::"r"(AddressOf(to)),
-      "l"(&map), "r"(element), "r"(row), "r"(head), "r"(AddressOf(barrier))
+      "%3, %4}], [%5];" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(element), "r"(row), "r"(head), "r"(SharedAddress(barrier))
       : "memory");
 }
 __device__ void StoreBox(const CUtensorMap& map, const void* from, int element, int row, int head) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
-      "r"(element), "r"(row), "r"(head), "r"(AddressOf(from))
+      "r"(element), "r"(row), "r"(head), "r"(SharedAddress(from))
       : "memory");
 }
 __device__ void SyncThreads(int barrier, int count) {
@@ -912,7 +913,7 @@ __device__ void ArriveThreads(int barrier, int count) {
 // Rows of 128 bytes, swizzled; groups of eight rows are 1024 bytes apart. `step`: bytes between
 // chunks, if the product's width runs along rows.
 __device__ uint64_t MatrixAt(const void* p, uint32_t step = 16) {
-  return (AddressOf(p) & 0x3ffff) >> 4 | static_cast<uint64_t>(step >> 4) << 16 | 64ull << 32 |
+  return (SharedAddress(p) & 0x3ffff) >> 4 | static_cast<uint64_t>(step >> 4) << 16 | 64ull << 32 |
          1ull << 62;
 }
 
@@ -1078,7 +1079,7 @@ struct Turns {
 // Online softmax of the two rows that a thread has.
 template <int kScores>
 struct OnlineSoftmax {
-  float reference[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  float reference[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};
 
   // Turns scores into weights. True: sums must be multiplied by `rescale`.
   __device__ bool Weights(float (&s)[kScores], float scale, float (&rescale)[2]) {
@@ -1217,20 +1218,20 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
       }
       if (is_storer) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
       SyncThreads(1 + Tile::kGroups + group,
-                  128);  // earlier results are stored; all scores are made
+                  128);  // earlier results have left shared memory; all scores are made
       const int line = 16 * warp + lane % 16;
 #pragma unroll
       for (int i = 0; i < Tile::kSize / 16; ++i) {
         const float* p = &o[i * 16 / kPart][i * 16 % kPart / 2];
         const int chunk = i / 4, piece = i % 4 * 2 + lane / 16;
         const uint16_t* to = y + chunk * kQueryChunk + line * Tile::kChunk + (piece ^ line % 8) * 8;
-        asm volatile(
-            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(AddressOf(to)),
-            "r"(Packed<T>(p[0] * rescale[0], p[1] * rescale[0])),
-            "r"(Packed<T>(p[2] * rescale[1], p[3] * rescale[1])),
-            "r"(Packed<T>(p[4] * rescale[0], p[5] * rescale[0])),
-            "r"(Packed<T>(p[6] * rescale[1], p[7] * rescale[1]))
-            : "memory");
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         SharedAddress(to)),
+                     "r"(Packed<T>(p[0] * rescale[0], p[1] * rescale[0])),
+                     "r"(Packed<T>(p[2] * rescale[1], p[3] * rescale[1])),
+                     "r"(Packed<T>(p[4] * rescale[0], p[5] * rescale[0])),
+                     "r"(Packed<T>(p[6] * rescale[1], p[7] * rescale[1]))
+                     : "memory");
       }
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       SyncThreads(1 + Tile::kGroups + group, 128);
@@ -1303,7 +1304,7 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
         pack();
       }
       weigh(mine - 1);
-      for (int n = mine; n < count; ++n) {  // tiles of which other groups see keys
+      for (int n = mine; n < count; ++n) {  // tiles that only later groups need
         turns.Take();
         turns.Pass();
         const int stage = (used + n) % kStages, parity = (used + n) / kStages % 2;
@@ -1342,7 +1343,9 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
 }
 #else
 template <typename T, typename Tile>
-__global__ void AttendWide(const __grid_constant__ Maps, const WideShape, int*) {}
+__global__ void AttendWide(const __grid_constant__ Maps, const WideShape, int*) {
+  __trap();  // code for Hopper without its own instructions (sm_90 instead of sm_90a)
+}
 #endif
 
 // (batch and head, token, element), loaded or stored in boxes of `rows` tokens and 64 elements.
@@ -1402,8 +1405,13 @@ struct Call {
     TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
     // Keys and values of the heads that run together stay in the L2 cache.
     const int64_t bytes = 4 * int64_t{shape.tokens} * shape.size * shape.kv_heads / shape.heads;
-    const int64_t together =
+    const int64_t most =
         std::clamp<int64_t>(kCacheBytes / std::max<int64_t>(bytes, 1), 1, all_heads);
+    const int64_t groups = (all_heads + most - 1) / most,
+                  together = (all_heads + groups - 1) / groups;
+    // Before the tensor maps: it makes sure that this thread has a context.
+    C10_CUDA_CHECK(cudaFuncSetAttribute(AttendWide<T, Tile>,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
     const Maps maps{MapOf(query, all_heads, shape, Tile::kQueries),
                     MapOf(key, kv_heads, shape, Tile::kKeys),
                     MapOf(value, kv_heads, shape, Tile::kKeys), MapOf(y, all_heads, shape, 64)};
@@ -1413,18 +1421,18 @@ struct Call {
                          scale};
     const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
     const int64_t works = all_heads * tiles;
+    // The first round must have a tile for each block.
+    const int64_t blocks = std::min(sms, together * tiles);
     // A counter balances blocks better, but setting it to zero takes a microsecond, and blocks that
-    // run through the longest heads in step share more of the cache.
+    // go through long heads at the same pace reuse more of the L2 cache.
     torch::Tensor counter;
     if (works >= kCountedTurns * sms && shape.tokens <= kCountedTokens) {
       counter = torch::empty({1}, torch::TensorOptions().dtype(torch::kInt32).device(torch::kCUDA));
       C10_CUDA_CHECK(cudaMemsetAsync(counter.data_ptr<int>(), 0, sizeof(int), stream));
     }
-    C10_CUDA_CHECK(cudaFuncSetAttribute(AttendWide<T, Tile>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
-    AttendWide<T, Tile>
-        <<<static_cast<unsigned>(std::min(sms, works)), Tile::kThreads, Tile::kBytes, stream>>>(
-            maps, wide, counter.defined() ? counter.data_ptr<int>() : nullptr);
+    AttendWide<T, Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Tile::kBytes, stream>>>(
+        maps, wide, counter.defined() ? counter.data_ptr<int>() : nullptr);
+    C10_CUDA_CHECK(cudaGetLastError());
   }
 
   template <int kSize>

@@ -116,7 +116,7 @@ McpTool BenchTool(const McpSetting& setting) {
   properties["baselines"] = TextSchema(
       "Baselines to time, separated by commas: eager, compile, max-autotune, named (those that the "
       "task names), or none. "
-      "Default: eager,compile.",
+      "Default: eager,compile,named.",
       64);
   tool.input = Arguments(std::move(properties), {"task"});
   Json answer{{"kernels", {{"type", "array"}}}, {"settings", {{"type", "array"}}}};

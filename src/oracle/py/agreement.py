@@ -19,21 +19,24 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def difference(mine: torch.Tensor, theirs: torch.Tensor) -> tuple[float, float]:
-    """(largest difference, largest element). The difference is NaN if only one of them is NaN."""
-    worst, size = 0.0, 0.0
+def difference(mine: torch.Tensor, theirs: torch.Tensor) -> tuple[float, float, float]:
+    """(largest difference, largest element, RMS of the difference over RMS of `theirs`). The differences are NaN if
+    only one of two elements is NaN."""
+    worst, size, squares, own = 0.0, 0.0, 0.0, 0.0
     mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
     for start in range(0, mine.numel(), COMPARED):
         a = mine[start:start + COMPARED].to(torch.float64)
         b = theirs[start:start + COMPARED].to(torch.float64)
         same = (a == b) | (a.isnan() & b.isnan())  # equal infinities have no difference
-        part = float(torch.where(same, torch.zeros_like(a), (a - b).abs()).max())
+        apart = torch.where(same, torch.zeros_like(a), (a - b).abs())
+        part = float(apart.max())
         worst = worst if part <= worst else part  # a NaN stays
         if math.isnan(worst):
-            break
-        part = float(torch.where(torch.isfinite(b), b.abs(), torch.zeros_like(b)).max())
-        size = max(size, part)
-    return worst, size
+            return math.nan, size, math.nan
+        magnitudes = torch.where(torch.isfinite(b), b.abs(), torch.zeros_like(b))
+        size = max(size, float(magnitudes.max()))
+        squares, own = squares + float(apart.square().sum()), own + float(magnitudes.square().sum())
+    return worst, size, math.sqrt(squares / own) if own > 0 else math.inf if squares > 0 else 0.0
 
 
 def differing_share(mine: torch.Tensor, theirs: torch.Tensor) -> float:
@@ -53,9 +56,9 @@ def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]
             continue
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
             raise TaskError("the shape or type of its %s differs from eager's" % name)
-        worst, size = difference(a, b)
+        worst, size, share = difference(a, b)
         listed.append({"name": name, "none": False, "difference": finite(worst),
-                       "largest": finite(size), "differing": None if is_float(a) else differing_share(a, b)})
+                       "largest": finite(size), "rms_share": finite(share), "differing": None if is_float(a) else differing_share(a, b)})
     return listed
 
 

@@ -17,7 +17,7 @@ import gpu_lock
 import gpu_memory
 import timed_call
 from baseline_draws import Draws
-from compiled_function import MODES, compiled, reset_compiler
+from compiled_function import MODES, compiled, keep_saved_tensors, reset_compiler
 from draw_base import Draw
 from loaded_task import Task
 from named_baseline import NamedBaseline, Unavailable
@@ -41,9 +41,10 @@ class Unsupported(Exception):
 class Baseline:
     """One kind of baseline of one setting, prepared on as many sets of inputs as fit into memory."""
 
-    def __init__(self, server: BaselineServer, kind: str, report: Report) -> None:
+    def __init__(self, server: BaselineServer, kind: str, report: Report, name: str) -> None:
+        """`name`: for messages."""
         self.server, self.kind = server, kind
-        self.report = lambda text: report("baseline %s: %s" % (kind, text))
+        self.report = lambda text: report("baseline %s: %s" % (name, text))
         self.sets, self.functions = [], []
         self.why, self.fewer, self.outputs, self.resets, self.flops = "", "", [], 0, 0
         self.named: NamedBaseline | None = None
@@ -51,10 +52,10 @@ class Baseline:
     def prepare(self, request: Json) -> None:
         torch.cuda.empty_cache()
         budget = torch.cuda.mem_get_info()[0] // 3
-        if self.may_compile():
-            self.reset_compiler()
         if self.kind == "named":
             self.named = self.load_named(request)
+        if self.may_compile():
+            self.reset_compiler()
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
         # Count the memory that each set owns; sets share the memory of graphs. As much memory
         # as the budget stays free, because plain calls and the judged kernels need memory, too.
@@ -78,8 +79,8 @@ class Baseline:
             largest = max(largest, torch.cuda.memory_allocated() - before)
 
     def may_compile(self) -> bool:
-        """A named baseline's functions may use PyTorch's compiler, too."""
-        return self.kind in MODES or self.kind == "named"
+        """Whether PyTorch's compiler is used."""
+        return self.kind in MODES or (self.named is not None and self.named.may_compile)
 
     def load_named(self, request: Json) -> NamedBaseline:
         try:
@@ -265,6 +266,7 @@ class BaselineServer(case_server.Server):
             clock.probe(stream.cuda_stream)
             stream.synchronize()
         self.clock = clock
+        keep_saved_tensors()  # named baselines may use PyTorch's compiler, too
         return dict(self.about(), cuda=torch.version.cuda)
 
     def loading(self) -> contextlib.AbstractContextManager:
@@ -313,7 +315,7 @@ class BaselineServer(case_server.Server):
         does not wait again until a baseline has been prepared."""
         end, pause = None, MEMORY_PAUSES[0]
         while True:
-            baseline = Baseline(self, kind, report)
+            baseline = Baseline(self, kind, report, request.get("function", kind))
             try:
                 baseline.prepare(request)
                 self.patience = MEMORY_PATIENCE

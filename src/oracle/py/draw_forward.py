@@ -25,7 +25,7 @@ def tensors_at(args: Any, positions: Sequence[int]) -> list[torch.Tensor]:
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.detach().contiguous().reshape(-1)
-    if flat.numel() == 1:  # with a stride it counts as contiguous, but has no view as bytes
+    if flat.numel() <= 1:  # with a stride it counts as contiguous, but has no view as bytes
         flat = flat.clone(memory_format=torch.contiguous_format)
     return flat.view(torch.uint8)
 

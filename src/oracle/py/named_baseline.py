@@ -20,8 +20,13 @@ class Unavailable(Exception):
 
 class NamedBaseline:
     def __init__(self, path: str, name: str) -> None:
-        self.module = load_module(path)
-        self.libraries = versions(getattr(self.module, "requires", []))
+        self.module = load_module(path, alone=True)
+        with open(path, encoding="utf-8") as file:
+            self.may_compile = "compile" in file.read()
+        requires = getattr(self.module, "requires", [])
+        if not isinstance(requires, (list, tuple)) or not all(isinstance(name, str) for name in requires):
+            raise TaskError("%s: `requires` is not a list of names of packages" % path)
+        self.libraries = versions(requires)
         describe = getattr(self.module, "libraries", None)
         if callable(describe):
             self.libraries = ", ".join(filter(None, [self.libraries, str(describe())]))

@@ -19,7 +19,8 @@ from task_error import TaskError
 from tensor_values import Outputs
 
 
-def load_module(path: str) -> ModuleType:
+def load_module(path: str, alone: bool = False) -> ModuleType:
+    """`alone`: without the modules beside it, whose names could hide those of libraries."""
     name = "cupel_task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
@@ -27,6 +28,9 @@ def load_module(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look here
     folder = os.path.dirname(os.path.abspath(path))
+    if alone:
+        spec.loader.exec_module(module)
+        return module
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)

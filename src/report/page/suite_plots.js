@@ -76,7 +76,7 @@ function fastPlot(width) {
     values.forEach((value, i) => {
       path += `H${x(value)}V${y((values.length - i - 1) / all)}`;
     });
-    parts.push(titled(svg("path", {class: index === 0 ? "curve" : "curve second", d: `${path}H${width - 8}`}), `against ${name}`));
+    parts.push(titled(svg("path", {class: ["curve", "curve second", "curve third"][Math.min(index, 2)], d: `${path}H${width - 8}`}), `against ${name}`));
   });
   return svg("svg", {height, viewBox: `0 0 ${width} ${height}`, role: "img",
                      "aria-label": "fast_p: share of problems solved by more than p times the speed of PyTorch"}, ...parts);

@@ -86,8 +86,12 @@ std::string ReferencesText(const Run& run) {
     if (found == run.references.end()) continue;
     torch += fmt::format("{}{} {:.3f} us", torch.empty() ? "PyTorch: " : ", ", name, found->second);
   }
+  bool is_first = true;
   for (const auto& [name, us] : run.named_us) {
-    torch += fmt::format("{}{} {:.3f} us", torch.empty() ? "" : ", ", Printable(name), us);
+    const char* lead = !std::exchange(is_first, false) ? ", "
+                       : torch.empty()                 ? "Baselines: "
+                                                       : "; baselines: ";
+    torch += fmt::format("{}{} {:.3f} us", lead, Printable(name), us);
   }
   const auto floor = run.references.find("floor_us");
   if (floor != run.references.end()) {
