@@ -53,7 +53,7 @@ std::optional<records::Reason> BaselineSampler::ComputesOther() const {
         fmt::format(
             "its {} differs from eager's {}: it computes something else, so it is not timed",
             output.name, how),
-        info_.baseline.named.file.string()};
+        info_.baseline.named.file.filename().string()};
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ class NamedBaseline:
             self.may_compile = "compile" in file.read()
         requires = getattr(self.module, "requires", [])
         if not isinstance(requires, (list, tuple)) or not all(isinstance(name, str) for name in requires):
-            raise TaskError("%s: `requires` is not a list of names of packages" % path)
+            raise TaskError("%s: `requires` is not a list of names of packages" % os.path.basename(path))
         self.libraries = versions(requires)
         describe = getattr(self.module, "libraries", None)
         if callable(describe):
@@ -33,7 +34,7 @@ class NamedBaseline:
         self.libraries = self.libraries[:LONGEST]
         self.function = getattr(self.module, name, None)
         if not callable(self.function):
-            raise TaskError("%s does not define a function %s" % (path, name))
+            raise TaskError("%s does not define a function %s" % (os.path.basename(path), name))
 
     def of(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """What to call instead of `plain`. A function for a KernelBench problem gets the module, because the
