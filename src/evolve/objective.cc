@@ -11,11 +11,8 @@ namespace {
 
 constexpr const char* kCandidate = "candidate";
 constexpr const char* kChampion = "best so far";
-/// The energy counter advances some tens of times per second, so the energy of half a second is
-/// accurate to about 1 %. Smaller differences do not count.
-constexpr double kEnergySeconds = 0.5;
 constexpr int kEnergyRounds = 3;
-constexpr double kEnergyMargin = 0.01;
+constexpr double kEnergyMargin = 0.01;  // the accuracy at assay::kEnergySeconds
 
 const records::Timing* Find(const records::SettingTimes& times, std::string_view name) {
   for (const records::Timing& timing : times.timings) {
@@ -51,7 +48,7 @@ class Measured final : public Objective {
   Measured(const assay::Parts& parts, assay::BenchOptions options, Aim aim)
       : parts_(parts), options_(std::move(options)), aim_(aim) {
     if (aim_ == Aim::kTime) return;
-    options_.energy_seconds = kEnergySeconds;
+    options_.energy_seconds = assay::kEnergySeconds;
     options_.energy_rounds = kEnergyRounds;
   }
 

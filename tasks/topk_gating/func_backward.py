@@ -20,7 +20,7 @@ def forward_fn(logits, k):
 
 
 class AutogradFunction(torch.autograd.Function):
-    backward_fn = None  # set by whoever runs the task
+    backward_fn = None  # cupel sets it
 
     @staticmethod
     def forward(ctx, logits, k):

@@ -38,14 +38,15 @@ class Bench(CupelTest):
         self.assertIn("FILE.py:FUNCTION", done.err)
 
     def test_operations_of_attention_count_heads_that_share_keys(self):
-        if python_with_torch() is None:
+        python = python_with_torch()
+        if python is None:
             self.skipTest("no PyTorch")
         code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
                 "import torch, timed_call\n"
                 "attend = timed_call.attention_formulas()[torch.ops.aten._scaled_dot_product_flash_attention]\n"
                 "query, key, few = (torch.empty(3, heads, 64, 32) for heads in (8, 8, 2))\n"
                 "print(*(attend(query, k, k, 0.0, causal) for k in (key, few) for causal in (False, True)))")
-        done = subprocess.run([python_with_torch(), "-c", code, SOURCE / "src/oracle/py"], capture_output=True, text=True)
+        done = subprocess.run([python, "-c", code, SOURCE / "src/oracle/py"], capture_output=True, text=True)
         products = 2 * 2 * 3 * 8 * 64 * 64 * 32  # two products, each with a multiplication and an addition
         self.assertEqual(done.stdout.split(), [str(n) for n in 2 * (products, products // 2)], done.stderr)
 

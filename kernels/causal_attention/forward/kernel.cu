@@ -815,8 +815,8 @@ struct Maps {
 };
 
 // `together` heads at a time share the L2 cache.
-struct WideShape {
-  int heads, kv_heads, tokens, all_heads, tiles, together;
+struct WideShape : Shape {
+  int all_heads, tiles, together;
   float scale;  // of scores, for powers of two
 };
 
@@ -832,8 +832,7 @@ struct WideWork {
     const int together = min(shape.together, shape.all_heads - first_head);
     WideWork work;
     work.head = first_head + place % together;
-    work.kv_head = work.head / shape.heads * shape.kv_heads +
-                   work.head % shape.heads / (shape.heads / shape.kv_heads);
+    work.kv_head = static_cast<int>(KvHead(shape, work.head));
     work.first = (shape.tiles - 1 - place / together) * Tile::kQueries;
     work.count = (min(work.first + Tile::kQueries, shape.tokens) + Tile::kKeys - 1) / Tile::kKeys;
     return work;
@@ -1007,17 +1006,6 @@ __device__ void Pin(uint32_t (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
-template <typename T>
-__device__ uint32_t Packed(float low, float high) {
-  if constexpr (std::is_same_v<T, at::BFloat16>) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  } else {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  }
-}
-
 // The loader: one thread.
 template <typename Tile>
 __device__ void LoadTiles(typename Tile::Shared& shared, const Maps& maps, const WideShape& shape,
@@ -1098,10 +1086,7 @@ struct OnlineSoftmax {
     if (moves) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float highest = most[r];
-        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
-        highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2));
-        highest = fmaxf(highest, reference[r]);
+        const float highest = fmaxf(QuadMax(most[r]), reference[r]);
         rescale[r] = PowerOfTwo(reference[r] - highest);
         reference[r] = highest;
         sum[r] *= rescale[r];
@@ -1197,7 +1182,7 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
     };
     const auto pack = [&] {
 #pragma unroll
-      for (int i = 0; i < kScores / 2; ++i) weights[i] = Packed<T>(s[2 * i], s[2 * i + 1]);
+      for (int i = 0; i < kScores / 2; ++i) weights[i] = Pack<T>(s[2 * i], s[2 * i + 1]);
     };
     int done = 0;  // tiles of queries
     // The first scores of the next tile of queries.
@@ -1211,10 +1196,7 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
       for (int part = 0; part < kParts; ++part) Pin(o[part]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float total = sum[r];
-        total += __shfl_xor_sync(~0u, total, 1);
-        total += __shfl_xor_sync(~0u, total, 2);
-        rescale[r] = 1 / total;
+        rescale[r] = 1 / QuadSum(sum[r]);
       }
       if (is_storer) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
       SyncThreads(1 + Tile::kGroups + group,
@@ -1227,10 +1209,10 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void AttendWide(const __grid_con
         const uint16_t* to = y + chunk * kQueryChunk + line * Tile::kChunk + (piece ^ line % 8) * 8;
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                          SharedAddress(to)),
-                     "r"(Packed<T>(p[0] * rescale[0], p[1] * rescale[0])),
-                     "r"(Packed<T>(p[2] * rescale[1], p[3] * rescale[1])),
-                     "r"(Packed<T>(p[4] * rescale[0], p[5] * rescale[0])),
-                     "r"(Packed<T>(p[6] * rescale[1], p[7] * rescale[1]))
+                     "r"(Pack<T>(p[0] * rescale[0], p[1] * rescale[0])),
+                     "r"(Pack<T>(p[2] * rescale[1], p[3] * rescale[1])),
+                     "r"(Pack<T>(p[4] * rescale[0], p[5] * rescale[0])),
+                     "r"(Pack<T>(p[6] * rescale[1], p[7] * rescale[1]))
                      : "memory");
       }
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -1415,9 +1397,7 @@ struct Call {
     const Maps maps{MapOf(query, all_heads, shape, Tile::kQueries),
                     MapOf(key, kv_heads, shape, Tile::kKeys),
                     MapOf(value, kv_heads, shape, Tile::kKeys), MapOf(y, all_heads, shape, 64)};
-    const WideShape wide{shape.heads,  shape.kv_heads,
-                         shape.tokens, static_cast<int>(all_heads),
-                         tiles,        static_cast<int>(together),
+    const WideShape wide{shape, static_cast<int>(all_heads), tiles, static_cast<int>(together),
                          scale};
     const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
     const int64_t works = all_heads * tiles;

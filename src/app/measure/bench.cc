@@ -225,19 +225,16 @@ class BenchRun {
 Result<std::vector<oracle::Baseline>> BaselinesOf(const std::string& names,
                                                   const std::vector<std::string>& files,
                                                   const task::Task& task) {
-  std::vector<oracle::Baseline> known = {{oracle::BaselineKind::kEager},
-                                         {oracle::BaselineKind::kCompile},
-                                         {oracle::BaselineKind::kMaxAutotune},
-                                         {oracle::BaselineKind::kProbe}};
-  for (const task::NamedBaseline& named : task.named_baselines) {
-    known.push_back({oracle::BaselineKind::kNamed, named});
-  }
+  std::vector<oracle::Baseline> known = oracle::UsualBaselines(task);
+  known.push_back({oracle::BaselineKind::kMaxAutotune});
+  known.push_back({oracle::BaselineKind::kProbe});
   std::vector<oracle::Baseline> chosen;
-  // A baseline that is named twice is timed once.
+  // False: there is one of this name. A baseline that is named twice is timed once.
   const auto add = [&](const oracle::Baseline& one) {
-    if (std::ranges::find(chosen, one.Name(), &oracle::Baseline::Name) == chosen.end()) {
-      chosen.push_back(one);
-    }
+    const bool is_new =
+        std::ranges::find(chosen, one.Name(), &oracle::Baseline::Name) == chosen.end();
+    if (is_new) chosen.push_back(one);
+    return is_new;
   };
   std::string rest = names == "none" ? "" : names;
   while (!rest.empty()) {
@@ -261,9 +258,7 @@ Result<std::vector<oracle::Baseline>> BaselinesOf(const std::string& names,
   for (const std::string& file : files) {
     TRY_ASSIGN(task::NamedBaseline named, task::ParseNamedBaseline(file));
     const oracle::Baseline one{oracle::BaselineKind::kNamed, std::move(named)};
-    const size_t before = chosen.size();
-    add(one);
-    if (chosen.size() == before) {
+    if (!add(one)) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("there are two baselines called {}", one.Name()),
                   "give one of the functions another name");

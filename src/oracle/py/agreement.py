@@ -57,8 +57,8 @@ def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
             raise TaskError("the shape or type of its %s differs from eager's" % name)
         worst, size, share = difference(a, b)
-        listed.append({"name": name, "none": False, "difference": finite(worst),
-                       "largest": finite(size), "rms_share": finite(share), "differing": None if is_float(a) else differing_share(a, b)})
+        listed.append({"name": name, "none": False, "difference": finite(worst), "largest": finite(size),
+                       "rms_share": finite(share), "differing": None if is_float(a) else differing_share(a, b)})
     return listed
 
 

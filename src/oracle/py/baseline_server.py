@@ -83,6 +83,7 @@ class Baseline:
         return self.kind in MODES or (self.named is not None and self.named.may_compile)
 
     def load_named(self, request: Json) -> NamedBaseline:
+        keep_saved_tensors()  # the library may use PyTorch's compiler
         try:
             return NamedBaseline(request["file"], request["function"])
         except (Unavailable, ImportError) as error:
@@ -266,7 +267,6 @@ class BaselineServer(case_server.Server):
             clock.probe(stream.cuda_stream)
             stream.synchronize()
         self.clock = clock
-        keep_saved_tensors()  # named baselines may use PyTorch's compiler, too
         return dict(self.about(), cuda=torch.version.cuda)
 
     def loading(self) -> contextlib.AbstractContextManager:

@@ -27,16 +27,14 @@ def load_module(path: str, alone: bool = False) -> ModuleType:
         raise TaskError("%s is not a Python file" % path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look here
-    folder = os.path.dirname(os.path.abspath(path))
-    if alone:
-        spec.loader.exec_module(module)
-        return module
-    sys.path.insert(0, folder)
+    folders = [] if alone else [os.path.dirname(os.path.abspath(path))]
+    sys.path[:0] = folders
     try:
         spec.loader.exec_module(module)
     finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
+        for folder in folders:
+            if folder in sys.path:
+                sys.path.remove(folder)
     return module
 
 

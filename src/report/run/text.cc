@@ -86,13 +86,11 @@ std::string ReferencesText(const Run& run) {
     if (found == run.references.end()) continue;
     torch += fmt::format("{}{} {:.3f} us", torch.empty() ? "PyTorch: " : ", ", name, found->second);
   }
-  bool is_first = true;
+  std::string named;
   for (const auto& [name, us] : run.named_us) {
-    const char* lead = !std::exchange(is_first, false) ? ", "
-                       : torch.empty()                 ? "Baselines: "
-                                                       : "; baselines: ";
-    torch += fmt::format("{}{} {:.3f} us", lead, Printable(name), us);
+    named += fmt::format("{}{} {:.3f} us", named.empty() ? "" : ", ", Printable(name), us);
   }
+  if (!named.empty()) torch += (torch.empty() ? "Baselines: " : "; baselines: ") + named;
   const auto floor = run.references.find("floor_us");
   if (floor != run.references.end()) {
     torch += fmt::format("{}oving the data once takes {:.3f} us", torch.empty() ? "M" : "; m",

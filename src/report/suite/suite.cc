@@ -10,7 +10,7 @@
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostBaselines = 64, kLongestBaseline = 128;
+constexpr size_t kMostBaselines = 63, kLongestBaseline = 128;  // without the best
 
 /// A time, a ratio or a share; nullopt if it is not a finite number above zero.
 std::optional<double> Positive(const Json& object, const char* key) {
@@ -43,27 +43,20 @@ std::optional<SuiteTime> ReadTime(const Json& object) {
 void ReadBaselines(const Json& json, SuiteSetting& setting) {
   const auto baselines = json.find("baselines"), speedups = json.find("speedup");
   if (baselines == json.end() || !baselines->is_object()) return;
+  const bool has_speedups = speedups != json.end() && speedups->is_object();
+  std::string& best = setting.best_baseline;
   for (const auto& [name, value] : baselines->items()) {
     if (name.size() > kLongestBaseline || setting.baselines.size() == kMostBaselines) continue;
     auto time = value.is_object() && name != kBest ? ReadTime(value) : std::nullopt;
     if (!time) continue;
-    std::optional<stats::Interval> ratio;
-    if (speedups != json.end() && speedups->is_object()) {
-      ratio = ReadInterval(*speedups, name.c_str());
-    }
-    if (ratio) setting.speedups[name] = *ratio;
-    const auto best = setting.baselines.find(kBest);
-    if (best == setting.baselines.end() || time->us.estimate < best->second.us.estimate) {
-      setting.best_baseline = name;
-      setting.baselines[kBest] = *time;
-      if (ratio) {
-        setting.speedups[kBest] = *ratio;
-      } else {
-        setting.speedups.erase(kBest);
-      }
-    }
+    if (best.empty() || time->us.estimate < setting.baselines[best].us.estimate) best = name;
     setting.baselines[name] = *std::move(time);
+    if (!has_speedups) continue;
+    if (const auto ratio = ReadInterval(*speedups, name.c_str())) setting.speedups[name] = *ratio;
   }
+  if (best.empty()) return;
+  setting.baselines[kBest] = setting.baselines[best];
+  if (setting.speedups.contains(best)) setting.speedups[kBest] = setting.speedups[best];
 }
 
 SuiteSetting ReadSetting(const Json& json) {

@@ -181,8 +181,9 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
   for (const auto& [name, score] : scores.baselines) text += fmt::format(" vs {} |", name);
   const bool has_energy = HasEnergy(suite);
   if (has_energy) text += " energy |";
+  const size_t more = scores.baselines.size() + (has_energy ? 1 : 0);
   text += "\n|---|---|---|---|---|---:|";
-  for (size_t i = 0; i < scores.baselines.size() + (has_energy ? 1 : 0); ++i) text += "---:|";
+  for (size_t i = 0; i < more; ++i) text += "---:|";
   text += "\n";
   for (const SuiteResult& item : suite.items) {
     text +=
@@ -197,7 +198,7 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
   for (const Problem& problem : suite.without_kernel) {
     text += fmt::format("| {} | {} | | no kernel | | |", Escaped(problem.first),
                         Escaped(problem.second));
-    for (size_t i = 0; i < scores.baselines.size() + (has_energy ? 1 : 0); ++i) text += " |";
+    for (size_t i = 0; i < more; ++i) text += " |";
     text += "\n";
   }
   text +=
