@@ -19,6 +19,28 @@ constexpr double kOtherFunction = 0.1;
 
 }  // namespace
 
+std::optional<records::Reason> ComputesOther(const oracle::BaselineInfo& info) {
+  if (info.baseline.kind != oracle::BaselineKind::kNamed) return std::nullopt;
+  for (const oracle::BaselineOutput& output : info.outputs) {
+    const bool is_other = output.differing ? *output.differing > kOtherFunction
+                                           : output.difference > kOtherFunction * output.largest ||
+                                                 output.rms_share > kOtherFunction;
+    if (output.is_none || !is_other) continue;
+    const std::string how =
+        output.differing
+            ? fmt::format("in {:.0f} % of its elements", 100 * *output.differing)
+            : fmt::format("by up to {:.2g} (largest element {:.2g}; RMS {:.2g} of eager's)",
+                          output.difference, output.largest, output.rms_share);
+    return records::Reason{
+        "other_results",
+        fmt::format(
+            "its {} differs from eager's {}: it computes something else, so it is not timed",
+            output.name, how),
+        info.baseline.named.file.filename().string()};
+  }
+  return std::nullopt;
+}
+
 BaselineSampler::~BaselineSampler() { (void)torch_.Drop(info_.name); }
 
 Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int count) {
@@ -34,28 +56,6 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   // Another baseline's compiler may have broken its process: only this baseline ends.
   Refuse({"baseline_failed", taken.error().message, ""});
   return std::vector<double>();
-}
-
-std::optional<records::Reason> BaselineSampler::ComputesOther() const {
-  if (info_.baseline.kind != oracle::BaselineKind::kNamed) return std::nullopt;
-  for (const oracle::BaselineOutput& output : info_.outputs) {
-    const bool is_other = output.differing ? *output.differing > kOtherFunction
-                                           : output.difference > kOtherFunction * output.largest ||
-                                                 output.rms_share > kOtherFunction;
-    if (output.is_none || !is_other) continue;
-    const std::string how =
-        output.differing
-            ? fmt::format("in {:.0f} % of its elements", 100 * *output.differing)
-            : fmt::format("by up to {:.2g} (largest element {:.2g}; RMS {:.2g} of eager's)",
-                          output.difference, output.largest, output.rms_share);
-    return records::Reason{
-        "other_results",
-        fmt::format(
-            "its {} differs from eager's {}: it computes something else, so it is not timed",
-            output.name, how),
-        info_.baseline.named.file.filename().string()};
-  }
-  return std::nullopt;
 }
 
 void BaselineSampler::Describe(records::Timing* timing) const {

@@ -12,6 +12,10 @@
 
 namespace cupel::assay {
 
+/// Why a named baseline does not count: its results are far from eager PyTorch's, so it computes
+/// something else.
+std::optional<records::Reason> ComputesOther(const oracle::BaselineInfo& info);
+
 class BaselineSampler : public Sampler {
  public:
   BaselineSampler(oracle::Baselines& torch, oracle::BaselineInfo info)
@@ -22,10 +26,6 @@ class BaselineSampler : public Sampler {
   std::string Name() const override { return info_.baseline.Name(); }
   bool IsBaseline() const override { return true; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
-
-  /// Why a named baseline does not count: its results are far from eager PyTorch's, so it computes
-  /// something else.
-  std::optional<records::Reason> ComputesOther() const;
 
   /// Adds how it was timed, and anything unusual about it.
   void Describe(records::Timing* timing) const;

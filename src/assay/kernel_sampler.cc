@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "assay/roofline.h"
 #include "assay/secret.h"
 #include "assay/trial.h"
 #include "judge/compare.h"
@@ -55,7 +54,10 @@ KernelSampler::KernelSampler(const TimedKernel& kernel, engine::Timer& timer, si
       entrant_(entrant),
       random_(seed),
       least_(static_cast<uint64_t>(std::max(least, 0))) {
-  const uint64_t bytes = 1 + static_cast<uint64_t>(BytesToWrite(*kernel.cases[0]));
+  uint64_t bytes = 1;
+  for (const task::Output& output : kernel.cases[0]->outputs) {
+    bytes += static_cast<uint64_t>(output.Elements() * SizeOf(output.dtype));
+  }
   most_ = std::clamp<size_t>(kMostKeptBytes / bytes, 1, kMostKept);
   while (chosen_.size() < std::min<uint64_t>(most_, least_)) chosen_.insert(random_.Below(least_));
 }

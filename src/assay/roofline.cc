@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <vector>
 
 #include "assay/probe_sampler.h"
 
@@ -19,6 +21,40 @@ constexpr double kWideSpread = 0.05, kWideInterval = 0.01;
 constexpr double kWarmIsSlower = 1.05, kAboveRoofline = 1.05;
 
 using records::ArithmeticUnit;
+
+/// True if the function changes argument `leaf` (of TensorLeaves).
+bool Changes(const task::Case& wanted, size_t leaf) {
+  return std::any_of(wanted.outputs.begin(), wanted.outputs.end(), [&](const auto& output) {
+    return output.argument == static_cast<int>(leaf);
+  });
+}
+
+/// The number of elements whose bytes differ. `after` is contiguous and has the same shape.
+double DifferentElements(const task::Tensor& before, const task::Tensor& after) {
+  const auto size = static_cast<size_t>(SizeOf(before.dtype));
+  std::vector<int64_t> index(before.shape.size(), 0);
+  int64_t place = before.offset, different = 0;
+  for (int64_t element = 0; element < before.numel(); ++element) {
+    const std::byte* is = after.storage.data() + static_cast<size_t>(after.offset + element) * size;
+    const std::byte* was = before.storage.data() + static_cast<size_t>(place) * size;
+    different += std::memcmp(is, was, size) != 0 ? 1 : 0;
+    for (size_t d = index.size(); d-- > 0;) {
+      place += before.strides[d];
+      if (++index[d] < before.shape[d]) break;
+      place -= before.strides[d] * before.shape[d];
+      index[d] = 0;
+    }
+  }
+  return static_cast<double>(different);
+}
+
+/// The elements of an output that the function must write.
+double ElementsToWrite(const task::Case& wanted, const task::Output& output) {
+  if (output.argument < 0) return static_cast<double>(output.Elements());
+  const task::Tensor& before =
+      *task::TensorLeaves(wanted.args)[static_cast<size_t>(output.argument)];
+  return DifferentElements(before, output.reference);
+}
 
 }  // namespace
 
@@ -62,8 +98,10 @@ double RateOf(ArithmeticUnit unit, const records::Ceilings& ceilings) {
 
 double BytesToRead(const task::Case& wanted) {
   std::map<const std::byte*, double> storages;
-  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-    if (tensor->storage.empty()) continue;
+  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const task::Tensor* tensor = leaves[leaf];
+    if (tensor->storage.empty() || Changes(wanted, leaf)) continue;
     double elements = 1;  // of memory: expanded dimensions are read once
     for (size_t d = 0; d < tensor->shape.size(); ++d) {
       if (tensor->strides[d] != 0) elements *= static_cast<double>(tensor->shape[d]);
@@ -81,9 +119,7 @@ double BytesToWrite(const task::Case& wanted) {
   double sum = 0;
   for (const task::Output& output : wanted.outputs) {
     if (output.is_none) continue;
-    double elements = 1;
-    for (const int64_t size : output.shape) elements *= static_cast<double>(size);
-    sum += elements * SizeOf(output.dtype);
+    sum += ElementsToWrite(wanted, output) * SizeOf(output.dtype);
   }
   return sum;
 }

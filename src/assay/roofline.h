@@ -6,7 +6,9 @@
 
 namespace cupel::assay {
 
-/// Bytes of the tensors' elements. Counts shared storages once.
+/// Bytes of the tensors' elements that the function surely reads or writes. Counts shared storages
+/// once. Of an argument that it changes, no read counts, since it may overwrite elements unread,
+/// and only elements that get other bytes count as written.
 double BytesToRead(const task::Case& wanted);
 double BytesToWrite(const task::Case& wanted);
 /// The fastest unit that may compute products for this case: that of its narrowest floating-point

@@ -49,6 +49,26 @@ TEST(Roofline, BytesToReadCountsMemoryNotElements) {
   EXPECT_EQ(BytesToRead(wanted), 4 * 16);
 }
 
+// A cache of four rows, of which the call overwrites row 2 and one element of row 3, in a view whose
+// rows lie eight elements apart.
+TEST(Roofline, OfChangedArgumentsOnlyWhatGetsOtherBytesCounts) {
+  const std::vector<float> values(6, 1), before(32, 2);
+  std::vector<float> after(16, 2);
+  for (int i = 8; i < 13; ++i) after[static_cast<size_t>(i)] = 7;
+  task::Tensor cache = TensorOf(before, {4, 4});
+  cache.strides = {8, 1};
+  task::Case wanted;
+  wanted.args = {task::Value{TensorOf(values, {6})}, task::Value{cache}};
+  task::Output returned, changed;
+  returned.shape = {3};
+  changed.shape = {4, 4};
+  changed.argument = 1;
+  changed.reference = TensorOf(after, {4, 4});
+  wanted.outputs = {returned, changed};
+  EXPECT_EQ(BytesToRead(wanted), 4 * 6);
+  EXPECT_EQ(BytesToWrite(wanted), 4 * (3 + 5));
+}
+
 TEST(Roofline, BytesToWriteOmitsIgnoredOutputs) {
   task::Case wanted;
   task::Output half, none, scalar;

@@ -73,7 +73,11 @@ std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random
 }
 
 std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random) {
-  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  const task::Tensor nothing{DType::kF32, {0}, {1}, 0, {}};
+  for (const task::Output& output : wanted.outputs) {
+    if (output.argument >= 0) leaves[static_cast<size_t>(output.argument)] = &nothing;
+  }
   uint64_t all = 0;
   for (const task::Tensor* tensor : leaves) {
     if (tensor->numel() < 2) continue;

@@ -21,7 +21,8 @@ namespace cupel::assay {
 std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random);
 
 /// Changes one random element of a floating-point argument to NaN; larger arguments are more
-/// likely. Returns nothing if an argument has integers, or if no argument has two or more elements.
+/// likely. Leaves out arguments that the function changes: it may overwrite them unread. Returns
+/// nothing if an argument has integers, or if no argument has two or more elements.
 std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random);
 
 /// The storages of a case's tensors, with some elements changed. Unchanged storages are borrowed.

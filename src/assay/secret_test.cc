@@ -134,6 +134,15 @@ TEST_F(Secret, NanReachesEveryTensorArgument) {
   EXPECT_EQ(reached, (std::set<int>{0, 2, 3}));
 }
 
+TEST_F(Secret, DrawsNoNanInArgumentsThatTheFunctionChanges) {
+  const auto a = Counting(8), b = Counting(1000);
+  case_.args = {ValueOf(a, {8}), ValueOf(b, {1000})};
+  task::Output changed;
+  changed.argument = 1;
+  case_.outputs = {changed};
+  for (int draw = 0; draw < 20; ++draw) EXPECT_EQ(DrawNan(case_, random_).value().argument, 0);
+}
+
 TEST_F(Secret, DrawsNoNanIfThereAreIndices) {
   const auto values = Counting(8);
   const std::vector<int64_t> indices{1, 2, 3};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -39,11 +40,77 @@ bool SameBuffers(const TimerEntrant& a, const TimerEntrant& b, size_t sets) {
   return true;
 }
 
+/// The arguments of one set that calls change by contract, as they were, in memory that no plan
+/// uses. All entrants share them.
+class Originals {
+ public:
+  explicit Originals(std::span<const TimerEntrant> entrants) {
+    for (const TimerEntrant& entrant : entrants) {
+      for (const plan::Plan* plan : entrant.plans) {
+        for (const plan::Buffer& buffer : plan->buffers) Expect(buffer);
+      }
+    }
+  }
+  uint64_t bytes() const { return bytes_; }
+  const Block* block() const { return block_ ? &*block_ : nullptr; }
+
+  Status Fill(const Device& device, std::span<const std::span<const std::byte>> arguments) {
+    if (bytes_ == 0) return {};
+    TRY_ASSIGN(Block block, Block::Allocate(device, bytes_));
+    TRY(block.Fill(0));
+    for (const auto& [argument, offset] : places_) {
+      const std::span<const std::byte> from = arguments[static_cast<size_t>(argument)];
+      TRY(device.driver().Check(device.driver().copy_in(block.address() + offset, from.data(),
+                                                        from.size(), device.stream()),
+                                "copying an argument to the GPU"));
+    }
+    block_ = std::move(block);
+    return {};
+  }
+
+  /// 0 if calls do not change this argument.
+  CuPointer AddressOf(int argument) const {
+    const auto found = places_.find(argument);
+    return block_ && found != places_.end() ? block_->address() + found->second : 0;
+  }
+
+  /// Enqueues copies of them to where the plan has them.
+  Status Restore(const Device& device, const plan::Plan& plan, const PlanMemory& memory) const {
+    for (size_t i = 0; i < plan.buffers.size(); ++i) {
+      const plan::Buffer& buffer = plan.buffers[i];
+      if (!Changes(buffer)) continue;
+      const CuPointer from = AddressOf(buffer.argument);
+      TRY(device.driver().Check(device.driver().copy_across(memory.places()[i].address, from,
+                                                            buffer.bytes, device.stream()),
+                                "restoring an argument"));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kAlignment = 512;
+
+  void Expect(const plan::Buffer& buffer) {
+    const bool is_new = Changes(buffer) && !places_.contains(buffer.argument);
+    if (!is_new) return;
+    places_[buffer.argument] = bytes_;
+    bytes_ += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  static bool Changes(const plan::Buffer& buffer) {
+    return buffer.kind == plan::BufferKind::kArgument && buffer.changes && buffer.bytes > 0;
+  }
+
+  std::map<int, uint64_t> places_;  // in the block, by argument
+  uint64_t bytes_ = 0;
+  std::optional<Block> block_;
+};
+
 /// One entrant on one set of arguments.
 struct Bound {
   Bound(const Device& device, std::span<const Module> modules, const plan::Plan& its_plan)
       : plan(its_plan), memory(device), replay(device, modules, memory) {}
   const plan::Plan& plan;
+  const Originals* originals = nullptr;
   PlanMemory memory;
   Replay replay;
   std::optional<TimedGraph> cold, warm, operators;
@@ -83,13 +150,14 @@ class LocalTimer : public engine::Timer {
       }
       runners_.push_back(std::move(runner));
     }
-    TRY(ReserveRegions(sizes));
+    TRY(ReserveRegions(sizes, entrants));
     std::vector<bool> filled(sizes.size(), false);
     for (Runner& runner : runners_) {
       for (size_t set = 0; set < arguments_.size(); ++set) {
         const std::span<const Module> modules = runner.entrant.program->modules();
         const CuPointer base = regions_[runner.region].address() + set * sizes[runner.region];
         auto bound = std::make_unique<Bound>(device_, modules, runner.entrant.plan(set));
+        bound->originals = &originals_[set];
         if (filled[runner.region]) {
           TRY(bound->memory.PlaceBuffers(bound->plan, modules, base));
         } else {
@@ -136,6 +204,8 @@ class LocalTimer : public engine::Timer {
       TRY_ASSIGN(taken.outputs, ReadOutputs(device_, bound.memory, bound.plan, &taken.findings));
     }
     TRY(RevertChanges());
+    TRY(Restore(bound));  // no other kernel may find this one's results
+    TRY(AwaitCopies());
     // When outputs are checked, also check for hidden writes.
     if (request.keep_outputs) TRY(FindHiddenWrites(&taken.findings));
     return taken;
@@ -149,9 +219,14 @@ class LocalTimer : public engine::Timer {
     Runner& runner = runners_[entrant];
     Taken taken;
     for (const auto& bound : runner.sets) {
+      if (bound->originals->bytes() > 0) {
+        return Fail(ErrorCode::kUnsupported,
+                    "unsupported: measuring the energy of calls that change their arguments, since "
+                    "it would include restoring them");
+      }
       TRY_ASSIGN(const bool ready, Prepare(runner, *bound, &taken));
       if (!ready) return Fail(ErrorCode::kUnsupported, "cannot run the kernel");
-      TRY(Reset(runner, 0));
+      TRY(Reset(runner, *bound, 0));
     }
     TRY_ASSIGN(const double before, nvml_->EnergyJoules());
     const auto start = SteadyClock::now();
@@ -186,11 +261,11 @@ class LocalTimer : public engine::Timer {
 
  private:
   /// Reserves memory for as many sets as fit, at least one.
-  Status ReserveRegions(std::span<const uint64_t> sizes) {
+  Status ReserveRegions(std::span<const uint64_t> sizes, std::span<const TimerEntrant> entrants) {
     size_t free = 0, total = 0;
     const Driver& driver = device_.driver();
     TRY(driver.Check(driver.memory_info(&free, &total), "reading the free memory"));
-    uint64_t a_set = 0;
+    uint64_t a_set = Originals(entrants).bytes();
     for (const uint64_t size : sizes) a_set += size;
     const auto fit = static_cast<size_t>(kShareOfMemory * static_cast<double>(free) /
                                          static_cast<double>(std::max<uint64_t>(a_set, 1)));
@@ -198,6 +273,10 @@ class LocalTimer : public engine::Timer {
     for (const uint64_t size : sizes) {
       TRY_ASSIGN(Block block, Block::Allocate(device_, size * arguments_.size()));
       regions_.push_back(std::move(block));
+    }
+    for (const Arguments& arguments : arguments_) {
+      originals_.emplace_back(entrants);
+      TRY(originals_.back().Fill(device_, arguments));
     }
     return {};
   }
@@ -216,10 +295,15 @@ class LocalTimer : public engine::Timer {
       seen[runner.region] = true;
       for (const auto& bound : runner.sets) {
         for (size_t i = 0; i < bound->plan.buffers.size(); ++i) {
-          if (bound->plan.buffers[i].kind != plan::BufferKind::kArgument) continue;
+          if (!plan::IsReadOnly(bound->plan.buffers[i])) continue;
           const gpu::Place& place = bound->memory.places()[i];
           guard_.Watch(place.address, place.bytes, place.name);
         }
+      }
+    }
+    for (const Originals& originals : originals_) {
+      if (const Block* block = originals.block()) {
+        guard_.Watch(block->address(), block->capacity(), "memory of the measurement");
       }
     }
     guard_.Watch(scratch_.address(), scratch_.capacity(), "memory of the measurement");
@@ -247,12 +331,18 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
+  /// Enqueues that the arguments which a call changes get back what they had.
+  Status Restore(const Bound& bound) {
+    return bound.originals->Restore(device_, bound.plan, bound.memory);
+  }
+
   /// Clears all memory in which a replay could find data of earlier replays, of any entrant.
-  Status Reset(const Runner& runner, int poison) {
+  Status Reset(const Runner& runner, const Bound& bound, int poison) {
+    TRY(Restore(bound));
     TRY(runner.entrant.program->variables().Restore());
     for (const Runner& any : runners_) {
       if (&any != &runner && any.region == runner.region) continue;
-      for (const auto& bound : any.sets) TRY(bound->memory.Poison(poison));
+      for (const auto& of_set : any.sets) TRY(of_set->memory.Poison(poison));
     }
     TRY(clock_.Scrub());
     if (const Blas* blas = device_.opened_blas()) TRY(blas->workspace().Fill(0));
@@ -288,13 +378,14 @@ class LocalTimer : public engine::Timer {
   /// Runs a first replay, which triggers lazy loading, and captures the graphs. False on failure.
   Result<bool> Prepare(const Runner& runner, Bound& bound, Taken* taken) {
     if (bound.cold) return true;
-    TRY(Reset(runner, 0));
+    TRY(Reset(runner, bound, 0));
     TRY(Enqueue(bound, taken));
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
     // Poison the outputs of the last replay. Otherwise a kernel could find its work already done.
     const auto before_warm = [&]() -> Status {
+      TRY(Restore(bound));
       TRY(bound.memory.Poison(1));
       return EnqueuePrepared(bound);
     };
@@ -321,7 +412,7 @@ class LocalTimer : public engine::Timer {
   /// valid index.
   Status TakeOperators(const Runner& runner, Bound& bound, int count, Taken* taken) {
     TRY(CaptureOperators(bound));
-    TRY(Reset(runner, 0));
+    TRY(Reset(runner, bound, 0));
     for (int i = 0; i < count; ++i) {
       TRY(bound.warm->Launch());
       TRY(Await(taken));
@@ -351,7 +442,7 @@ class LocalTimer : public engine::Timer {
 
   Status TakeCold(const Runner& runner, const Bound& bound, int count, Taken* taken) {
     for (int i = 0; i < count; ++i) {
-      TRY(Reset(runner, static_cast<int>(++replays_ % 3)));
+      TRY(Reset(runner, bound, static_cast<int>(++replays_ % 3)));
       TRY(TakeOne(*bound.cold, taken));
       if (!taken->findings.empty()) return {};
     }
@@ -359,7 +450,7 @@ class LocalTimer : public engine::Timer {
   }
 
   Status TakeWarm(const Runner& runner, const Bound& bound, int count, Taken* taken) {
-    TRY(Reset(runner, 0));
+    TRY(Reset(runner, bound, 0));
     for (int i = -1; i < count; ++i) {
       TRY(TakeOne(*bound.warm, taken));
       if (!taken->findings.empty()) return {};
@@ -378,10 +469,14 @@ class LocalTimer : public engine::Timer {
   }
 
   Status TakeHost(const Runner& runner, Bound& bound, int count, Taken* taken) {
-    TRY(Reset(runner, 0));
+    TRY(Reset(runner, bound, 0));
     TRY(EnqueuePrepared(bound));
     TRY(Await(taken));
     for (int i = -1; i < count && taken->findings.empty(); ++i) {
+      if (bound.originals->bytes() > 0) {
+        TRY(Restore(bound));
+        TRY(Await(taken));
+      }
       const auto start = SteadyClock::now();
       TRY_ASSIGN(Refusal refusal, bound.replay.EnqueueCall(bound.plan));
       refusal.MoveTo(taken);
@@ -391,7 +486,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// The device address of a change. 0 if the plan does not use this argument.
+  /// The device address of a change: in the original of an argument that is restored before each
+  /// replay. 0 if the plan does not use this argument.
   static CuPointer PlaceOf(const Bound& bound, const engine::Change& change) {
     for (size_t i = 0; i < bound.plan.buffers.size(); ++i) {
       const plan::Buffer& buffer = bound.plan.buffers[i];
@@ -399,7 +495,8 @@ class LocalTimer : public engine::Timer {
           buffer.kind == plan::BufferKind::kArgument && buffer.argument == change.argument;
       if (!is_it) continue;
       if (change.offset > buffer.bytes || change.bytes.size() > buffer.bytes - change.offset) break;
-      return bound.memory.places()[i].address + change.offset;
+      const CuPointer original = bound.originals->AddressOf(buffer.argument);
+      return (original != 0 ? original : bound.memory.places()[i].address) + change.offset;
     }
     return 0;
   }
@@ -435,7 +532,10 @@ class LocalTimer : public engine::Timer {
           driver.copy_across(changed.place, changed.kept, changed.bytes, device_.stream()),
           "changing an argument back"));
     }
-    TRY(scratch_.Fill(0));
+    return scratch_.Fill(0);
+  }
+
+  Status AwaitCopies() {
     CuResult code = 0;
     return device_.Await(kReplayDeadline, &code);
   }
@@ -453,6 +553,7 @@ class LocalTimer : public engine::Timer {
   std::vector<Arguments> arguments_;
   std::vector<Runner> runners_;
   std::vector<Block> regions_;
+  std::vector<Originals> originals_;  // one for each set
   std::vector<Changed> changed_;
   uint64_t replays_ = 0;
 };

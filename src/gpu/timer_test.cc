@@ -127,6 +127,57 @@ TEST_F(TimerTest, ChangeAppliesToItsReplayOnly) {
   EXPECT_TRUE((*timer)->Finish()->empty());
 }
 
+/// Adds one to each of its 100 numbers.
+plan::Plan InPlace() {
+  plan::Plan plan = Launching("add_one");
+  plan.buffers.resize(1);
+  plan.buffers[0].changes = true;
+  std::get<plan::Launch>(plan.nodes[0].work).relocations = {{0, {0, 0}}, {8, {0, 0}}};
+  plan.outputs[0].address = {0, 0};
+  return plan;
+}
+
+// Without restoring the argument, the second replay would add two.
+TEST_F(TimerTest, ChangedArgumentsAreRestoredBeforeEachReplay) {
+  const plan::Plan plans[] = {InPlace(), InPlace()};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  const float seven = 7;
+  engine::Change change{0, 20, std::string(4, '\0')};
+  std::memcpy(change.bytes.data(), &seven, 4);
+  for (const TimingMode mode : {TimingMode::kCold, TimingMode::kWarm, TimingMode::kHost}) {
+    for (const size_t entrant : {0, 1}) {
+      auto taken = (*timer)->Take({entrant, mode, 2, 3, {change}, true});
+      ASSERT_TRUE(taken.has_value()) << taken.error().message;
+      ASSERT_TRUE(taken->findings.empty()) << taken->findings[0].message;
+      EXPECT_EQ(taken->us.size(), 3u);
+      EXPECT_EQ(At(*taken, 5), 8);
+      EXPECT_EQ(At(*taken, 6), 3);
+      auto usual = (*timer)->Take({entrant, mode, 2, 1, {}, true});
+      ASSERT_TRUE(usual.has_value()) << usual.error().message;
+      EXPECT_EQ(At(*usual, 5), 3);
+    }
+  }
+  EXPECT_TRUE((*timer)->Finish()->empty());
+  auto use = (*timer)->MeasureEnergy(0, 0.1);
+  ASSERT_FALSE(use.has_value());
+  EXPECT_EQ(use.error().code, ErrorCode::kUnsupported);
+}
+
+// A kernel that writes behind an argument which it may change.
+TEST_F(TimerTest, DetectsStrayWritesBesideChangedArguments) {
+  plan::Plan plan = InPlace();
+  const uint32_t more = 101;
+  std::memcpy(std::get<plan::Launch>(plan.nodes[0].work).parameters.data() + 16, &more, 4);
+  const plan::Plan plans[] = {plan};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto taken = (*timer)->Take({0, TimingMode::kCold, 0, 1, {}, true});
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  ASSERT_FALSE(taken->findings.empty());
+  EXPECT_EQ(taken->findings[0].code, "out_of_bounds");
+}
+
 TEST_F(TimerTest, UnwrittenOutputIsPoison) {
   const plan::Plan plans[] = {Launching("add_one"), Launching("add_one", 50)};
   auto timer = Make(plans);

@@ -339,6 +339,26 @@ def narrow(x):
   EXPECT_THAT(FailureOf(of("missing")), HasSubstr("does not define"));
 }
 
+// What a call leaves in its arguments is a result, too.
+TEST_F(BaselineScript, ComparesWhatNamedBaselinesChange) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task task =
+      MakeTask("def forward_fn(x):\n    x.mul_(3)\n    return x.sum(1)\n", "in_place");
+  const fs::path file = folder_.path() / "in_place.py";
+  std::ofstream(file) << "def both(x):\n    x *= 3\n    return x.sum(1)\n"
+                         "def returned(x):\n    return (x * 3).sum(1)\n";
+  for (const auto& [name, is_right] : {std::pair("both", true), std::pair("returned", false)}) {
+    const auto outcome = Prepare(**baselines, task, {BaselineKind::kNamed, {name, file, name}});
+    ASSERT_EQ(FailureOf(outcome), "");
+    const auto& outputs = std::get<BaselineInfo>(*outcome).outputs;
+    ASSERT_EQ(outputs.size(), 2u);
+    EXPECT_EQ(outputs[1].name, "tensor 0 after the call");
+    EXPECT_LT(outputs[0].difference, 1e-4);
+    EXPECT_EQ(outputs[1].difference < 1e-4, is_right) << name;
+  }
+}
+
 TEST_F(BaselineScript, CountsIntegersThatDiffer) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
@@ -522,9 +542,11 @@ def forward_fn(x):
   const auto outcome = Prepare(**baselines, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(*outcome);
-  ASSERT_EQ(info.outputs.size(), 1u);
-  EXPECT_EQ(info.outputs[0].difference, 0);
-  EXPECT_LE(info.outputs[0].largest, 4);
+  ASSERT_EQ(info.outputs.size(), 2u);
+  for (const BaselineOutput& output : info.outputs) {
+    EXPECT_EQ(output.difference, 0);
+    EXPECT_LE(output.largest, 4);
+  }
   for (const Mode mode : {Mode::kCold, Mode::kWarm, Mode::kHost}) {
     const auto samples = (*baselines)->Take(info.name, mode, 0, 3);
     EXPECT_TRUE(samples) << samples.error().ToString();
@@ -578,9 +600,10 @@ def get_init_inputs():
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(*outcome);
   EXPECT_EQ(info.sets, 3);
-  ASSERT_EQ(info.outputs.size(), 2u);
+  // Two results, and the running mean, the running variance and the number of batches.
+  ASSERT_EQ(info.outputs.size(), 5u);
   EXPECT_EQ(info.outputs[1].name, "output 1");
-  EXPECT_EQ(info.outputs[0].difference, 0);
+  for (const BaselineOutput& output : info.outputs) EXPECT_EQ(output.difference, 0) << output.name;
   EXPECT_TRUE((*baselines)->Take(info.name, Mode::kCold, 1, 2));
 }
 

@@ -43,6 +43,7 @@ struct Output {
   /// The reference rounds to float8, and the truth leaves that out: so may exact values.
   bool rounds_to_float8 = false;
   double conditioning = 0;  // RMS effect of inputs moved by a relative 2^-22; part of E
+  int64_t Elements() const;
 };
 
 /// Move-only: owns the mapping that its tensors point into.

@@ -204,6 +204,12 @@ Result<Json> ReadDefaults(const Json& defaults, const std::string& key, const st
 
 }  // namespace
 
+int64_t Output::Elements() const {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
+
 size_t Case::ReturnedOutputs() const {
   size_t count = outputs.size();
   while (count > 0 && outputs[count - 1].argument >= 0) --count;

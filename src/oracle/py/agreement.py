@@ -47,8 +47,7 @@ def differing_share(mine: torch.Tensor, theirs: torch.Tensor) -> float:
 def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]:
     """The part of the reply about each output."""
     if len(mine) != len(theirs):
-        raise TaskError("it returns %d outputs, but eager returns %d" %
-                               (len(mine), len(theirs)))
+        raise TaskError("it returns or changes %d tensors, but eager %d" % (len(mine), len(theirs)))
     listed = []
     for name, a, b in zip(names, mine, theirs):
         if a is None and b is None:
@@ -62,7 +61,9 @@ def compared(names: Sequence[str], mine: Outputs, theirs: Outputs) -> list[Json]
     return listed
 
 
-def names_of(draw: Draw, outputs: Outputs) -> Sequence[str]:
+def names_of(draw: Draw, outputs: Outputs, changed: Sequence[str]) -> Sequence[str]:
+    """Names of the outputs, of which the last ones, `changed`, are what a call leaves in tensors."""
     if len(draw.names) == len(outputs):
         return draw.names
-    return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]
+    returned = len(outputs) - len(changed)
+    return [*(["output"] if returned == 1 else ["output %d" % i for i in range(returned)]), *changed]

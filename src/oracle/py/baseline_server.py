@@ -116,7 +116,7 @@ class Baseline:
             function = self.named.of(function)
         self.build(new, function)
         if len(self.sets) == 1:
-            names = agreement.names_of(draw, expected)
+            names = agreement.names_of(draw, expected, new.names_of_changed)
             self.outputs = agreement.compared(names, new.results(), expected)
         else:
             new.results()

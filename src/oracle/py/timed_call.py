@@ -13,7 +13,7 @@ import torch
 from cuda_clock import Clock
 from draw_backward import BackwardDraw
 from draw_base import Draw
-from draw_forward import ForwardDraw
+from draw_forward import ForwardDraw, bytes_of
 from draw_problem import ProblemDraw, loose_tensors
 from loaded_task import Task
 from task_error import TaskError
@@ -255,6 +255,7 @@ class Set:
         self.call, self.clock, self.graph_pool = call, clock, graph_pool
         self.graphs = {}  # by whether L2 is flushed; empty: the stream is timed instead
         self.changed = []  # (tensor that the call changes, its original value)
+        self.names_of_changed = []
         self.armed, self.kernels, self.outputs = None, None, []
 
     @property
@@ -265,13 +266,19 @@ class Set:
         return torch.cuda.stream(self.stream)
 
     def watch(self) -> Outputs:
-        """Calls once, eagerly, to find the tensors that the call changes. Returns copies of its outputs."""
+        """Calls once, eagerly, to find the tensors that the call changes. Returns copies of its outputs, and then
+        of what it leaves in these tensors."""
         with self.on_stream():
             self.call.arm(self.call.plain)
             before = [(t, t._version, t.detach().clone()) for t in self.call.state()]
             outputs = outputs_of(self.call.run())
             outputs = [None if o is None else o.detach().clone() for o in outputs]
-            self.changed = [(t, copy) for t, version, copy in before if t._version != version]
+            # batch_norm changes its running statistics without counting
+            places = [i for i, (t, version, copy) in enumerate(before)
+                      if t._version != version or not torch.equal(bytes_of(t), bytes_of(copy))]
+            self.changed = [(before[i][0], before[i][2]) for i in places]
+            self.names_of_changed = ["tensor %d after the call" % i for i in places]
+            outputs += [t.detach().clone() for t, _ in self.changed]
             self.restore()
         self.stream.synchronize()
         return outputs
@@ -353,16 +360,18 @@ class Set:
         self.graph_pool = GraphPool()  # a failed capture may leave its stream unusable
 
     def results(self) -> Outputs:
-        """The outputs of the timed calls."""
+        """The outputs of the timed calls, and then what they leave in the tensors that they change, until the next
+        call."""
+        changed = [t for t, _ in self.changed]
         if self.graphs:
             self.sample(True)
             self.sample(False)
-            return self.outputs
+            return self.outputs + changed
         with self.on_stream():
             self.restore()
             outputs = outputs_of(self.call.run())
         self.stream.synchronize()
-        return outputs
+        return outputs + changed
 
     def sample(self, flushed: bool) -> float:
         """Replays once. Returns the microseconds between the events."""
