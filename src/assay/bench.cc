@@ -137,6 +137,7 @@ class SettingBench {
       }
       auto& recording = std::get<record::Recording>(outcome);
       images = std::move(recording.images);  // a recorder's list only grows
+      FitToCase(recording.plan, wanted);
       prepared.plans.push_back(std::move(recording.plan));
     }
     TRY_ASSIGN(prepared.program, parts_.engine->Load(images));

@@ -24,9 +24,8 @@ using records::ArithmeticUnit;
 
 /// True if the function changes argument `leaf` (of TensorLeaves).
 bool Changes(const task::Case& wanted, size_t leaf) {
-  return std::any_of(wanted.outputs.begin(), wanted.outputs.end(), [&](const auto& output) {
-    return output.argument == static_cast<int>(leaf);
-  });
+  return std::any_of(wanted.outputs.begin(), wanted.outputs.end(),
+                     [&](const auto& output) { return output.argument == static_cast<int>(leaf); });
 }
 
 /// The number of elements whose bytes differ. `after` is contiguous and has the same shape.

@@ -49,8 +49,8 @@ TEST(Roofline, BytesToReadCountsMemoryNotElements) {
   EXPECT_EQ(BytesToRead(wanted), 4 * 16);
 }
 
-// A cache of four rows, of which the call overwrites row 2 and one element of row 3, in a view whose
-// rows lie eight elements apart.
+// A cache of four rows, of which the call overwrites row 2 and one element of row 3, in a view
+// whose rows lie eight elements apart.
 TEST(Roofline, OfChangedArgumentsOnlyWhatGetsOtherBytesCounts) {
   const std::vector<float> values(6, 1), before(32, 2);
   std::vector<float> after(16, 2);

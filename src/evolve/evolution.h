@@ -59,6 +59,7 @@ struct EvolutionOptions {
   std::vector<ProvenIdea> proven;  // of other runs
   double stop_below = 0;           // an objective that is good enough; 0: none is
   std::string floor;               // PromptContext::floor
+  int compared = 1;                // PromptContext::compared
   std::vector<double> weights;     // of the models
   /// For a replay: whether the recorded run reviewed before it judged, by generation.
   std::map<int, bool> recorded_reading;

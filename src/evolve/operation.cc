@@ -302,7 +302,7 @@ constexpr char kCudaFile[] = R"(
 
 The source is one file of CUDA C++17, compiled by nvcc with -O3 --use_fast_math:
 
-- The file ends with `PYBIND11_MODULE`: PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+- The file ends with `PYBIND11_MODULE`: PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{0}", &{0}); }}
 )";
 
 constexpr char kInlineCode[] = R"(
@@ -395,7 +395,8 @@ std::string Text(const Operation& operation) {
   text += "\n" + DeviceText(operation.device);
   const bool is_program = operation.form == Form::kPython;
   if (is_program) text += ProgramText(operation.operators);
-  text += is_program ? kInlineCode : kCudaFile;
+  text += is_program ? std::string(kInlineCode)
+                     : fmt::format(kCudaFile, task::Name(operation.direction));
   const bool has_operators = operation.operators.all || !operation.operators.names.empty();
   if (!is_program && has_operators) text += "- " + OperatorsText(operation.operators) + "\n";
   return text + ApiMd();

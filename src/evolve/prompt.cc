@@ -124,11 +124,19 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   }
   AddParents(context, sections);
   if (!context.floor.empty() && !context.parents.empty()) {
+    const std::string means =
+        context.compared > 1
+            ? fmt::format(
+                  " This and the kernels' times are geometric means over the {} settings "
+                  "at which kernels are compared, with cold caches; a profile shows one "
+                  "of these settings.",
+                  context.compared)
+            : "";
     sections.push_back(
-        {1,
-         fmt::format("# What is possible\n\nReading all arguments and writing the results once "
-                     "takes about {} on this GPU, with the launch. Much arithmetic takes longer.\n",
-                     context.floor)});
+        {1, fmt::format("# What is possible\n\nReading all arguments and writing the results once "
+                        "takes about {} on this GPU, with the launch. Much arithmetic takes "
+                        "longer.{}\n",
+                        context.floor, means)});
   }
   for (const FailedAttempt& failure : context.failures) {
     const std::string source =

@@ -45,6 +45,7 @@ struct PromptContext {
   Form form = Form::kCuda;            // of all kernels here, and of the answer
   std::string operation;              // Text(Operation)
   std::string floor;                  // "62.4 us": to move all data once; empty: unknown
+  int compared = 1;                   // settings, over which times are geometric means
   std::vector<ParentKernel> parents;  // none to translate, one to rewrite or edit, two to cross
   std::vector<KnownKernel> examples;  // the slowest first; without a source: named only
   std::vector<std::string> siblings;  // names of this generation's proposals so far

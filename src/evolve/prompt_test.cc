@@ -76,6 +76,9 @@ TEST(Prompt, NamesExamplesWithoutASourceAndTheFloor) {
                               "for each row\n"));
   EXPECT_THAT(text, Not(HasSubstr("A correct kernel: slow")));
   EXPECT_THAT(text, HasSubstr("takes about 7.1 us on this GPU"));
+  EXPECT_THAT(text, Not(HasSubstr("geometric means")));
+  context.compared = 5;
+  EXPECT_THAT(TextOf(RewritePrompt(context)), HasSubstr("geometric means over the 5 settings"));
 }
 
 TEST(Prompt, ShowsProvenIdeasOfOtherRuns) {

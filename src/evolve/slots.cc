@@ -111,6 +111,7 @@ class Planner {
     context.form = parts_.evaluator.form();
     context.operation = options_.operation;
     context.floor = options_.floor;
+    context.compared = options_.compared;
     for (const int64_t id : slot.parents) {
       TRY_ASSIGN(ParentKernel parent, ParentOf(id));
       context.parents.push_back(std::move(parent));

@@ -33,7 +33,7 @@ Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
 
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    const Recording* recording, double floor_us,
+                                    const Recording* recording, const References& references,
                                     double stop_below) {
   TRY_ASSIGN(evolve::EvolutionOptions evolution, EvolutionOptionsOf(options));
   evolution.seed = run.info.seed;
@@ -42,8 +42,9 @@ Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run
   evolution.fit = stored.fit;
   evolution.proven = stored.proven;
   evolution.stop_below = stop_below;
-  if (options.objective == "time" && floor_us > 0) {
-    evolution.floor = fmt::format("{:.3g} us", floor_us);
+  if (options.objective == "time" && references.floor_us > 0) {
+    evolution.floor = fmt::format("{:.3g} us", references.floor_us);
+    evolution.compared = references.settings;
   }
   evolution.review = stored.review;
   TRY_ASSIGN(auto specs, SpecsOf(options.search.models));

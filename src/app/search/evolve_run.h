@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/search/optimize_config.h"
+#include "app/search/references.h"
 #include "app/search/run.h"
 #include "evolve/evaluator.h"
 #include "evolve/tuning.h"
@@ -19,11 +20,12 @@ struct Recording {
   std::map<int, bool> reading;  // whether reviewers were asked, by generation
 };
 
-/// `floor_us`: References. `stop_below`: EvolutionOptions. If `stored` has no starting kernel,
-/// models write one first. If `recording` is not null, it answers instead of the models, and the
-/// run ends where it ends. Errors: those of Evolve.
+/// `stop_below`: EvolutionOptions. If `stored` has no starting kernel, models write one first. If
+/// `recording` is not null, it answers instead of the models, and the run ends where it ends.
+/// Errors: those of Evolve.
 Result<evolve::RunResult> EvolveRun(const OptimizeOptions& options, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    const Recording* recording, double floor_us, double stop_below);
+                                    const Recording* recording, const References& references,
+                                    double stop_below);
 
 }  // namespace cupel::app

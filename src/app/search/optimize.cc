@@ -205,7 +205,7 @@ Result<OptimizeReport> Optimize(const OptimizeOptions& given, Events& events,
     const double stop_below = stops ? references.floor_us / options.stop_at : 0;
     auto found =
         evolves ? EvolveRun(options, *run, *stored, evaluator, recording ? &*recording : nullptr,
-                            references.floor_us, stop_below)
+                            references, stop_below)
                 : evolve::Tune(run->archive, evaluator, stored->start,
                                {options.candidates, options.batch, run->info.seed, stop_below});
     if (!found || !gpu || options.objective != "time") return found;

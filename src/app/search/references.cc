@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ std::optional<double> MeanOver(const std::vector<double>& values, size_t count) 
 }
 
 Json ToJson(const References& references) {
-  Json json{{"floor_us", references.floor_us}};
+  Json json{{"floor_us", references.floor_us}, {"settings", references.settings}};
   if (references.eager_us) json["eager_us"] = *references.eager_us;
   if (references.compile_us) json["compile_us"] = *references.compile_us;
   if (!references.named_us.empty()) json["named_us"] = references.named_us;
@@ -51,6 +52,10 @@ Result<std::optional<Json>> Stored(const OpenRun& run) {
 Result<References> FromJson(const Json& json) {
   References references;
   TRY_ASSIGN(references.floor_us, JsonNumber(json, "floor_us", kWhat));
+  if (json.contains("settings")) {  // older runs lack it
+    TRY_ASSIGN(const int64_t settings, JsonInt(json, "settings", kWhat));
+    references.settings = static_cast<int>(std::clamp<int64_t>(settings, 1, 1'000'000));
+  }
   for (const auto& [name, member] : {std::pair("eager_us", &references.eager_us),
                                      std::pair("compile_us", &references.compile_us)}) {
     if (!json.contains(name)) continue;
@@ -92,6 +97,7 @@ Result<References> ReferencesOf(OpenRun& run, Session& session, const task::Task
   }
   References references;
   references.floor_us = MeanOver(floors, settings.size()).value_or(0);
+  references.settings = std::max(1, static_cast<int>(settings.size()));
   TRY(run.archive.AddEvent(kEvent, DumpJson(ToJson(references))));
   return references;
 }

@@ -15,7 +15,8 @@ namespace cupel::app {
 /// Geometric means over the settings that a search compares.
 struct References {
   double floor_us =
-      0;  // to read the arguments and write the results once, and one launch; 0: unknown
+      0;             // to read the arguments and write the results once, and one launch; 0: unknown
+  int settings = 1;  // that are compared
   // Measured beside the best kernel, so only on a GPU:
   std::optional<double> eager_us, compile_us;
   std::map<std::string, double> named_us;  // of the baselines that the task names
