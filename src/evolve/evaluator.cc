@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "evolve/candidates.h"
+#include "evolve/comparisons.h"
 #include "evolve/feedback.h"
 #include "evolve/lessons.h"
 #include "os/files.h"
@@ -186,6 +187,17 @@ Status Evaluator::Compare(int64_t id, const assay::Candidate& built,
   const auto start = std::chrono::steady_clock::now();
   Compared compared{.id = id, .built = built};
   TRY_ASSIGN(compared.source, parts_.archive.Source(id));
+  TRY_ASSIGN(const auto best, parts_.archive.Best());
+  const int64_t best_id = best ? best->id : 0;
+  if (measures()) {
+    TRY_ASSIGN(auto kept, FindComparison(parts_.archive, id, best_id));
+    if (kept) {
+      compared.judged.verdict = std::move(kept->verdict);
+      compared.standing = std::move(kept->standing);
+      better.push_back(std::move(compared));
+      return {};
+    }
+  }
   TRY_ASSIGN(compared.judged, JudgeForSearch(built, compared.source));
   records::Verdict& verdict = compared.judged.verdict;
   if (verdict.decision == records::Decision::kAccepted) {
@@ -201,6 +213,10 @@ Status Evaluator::Compare(int64_t id, const assay::Candidate& built,
   }
   compared.seconds = SecondsSince(start);
   if (!compared.standing || !compared.standing->is_better) return Record(compared);
+  if (measures()) {
+    TRY(KeepComparison(parts_.archive, id, best_id, {verdict, *compared.standing},
+                       std::exchange(compared.seconds, 0)));
+  }
   better.push_back(std::move(compared));
   return {};
 }
@@ -229,7 +245,8 @@ Status Evaluator::Promote(std::vector<Compared> better) {
 
 /// A profile is about the plan of the cheap judgement, as after a kill.
 void Evaluator::KeepForProfile(const Compared& one) {
-  if (!options_.profile || !judged_.try_emplace(one.id, one.judged).second) return;
+  if (!options_.profile || !one.judged.plan) return;
+  if (!judged_.try_emplace(one.id, one.judged).second) return;
   if (judged_.size() > kMostJudged) judged_.erase(judged_.begin());
 }
 

@@ -109,6 +109,10 @@ OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
   }
   for (const task::Output& output : drawn.outputs) {
     const std::string name = Fit(Printable(output.name), kMaxName);
+    if (output.argument >= 0) {
+      call.changed.push_back(name);
+      continue;
+    }
     call.outputs.push_back(
         output.is_none
             ? fmt::format("{}: not requested, torch::Tensor() is accepted", name)
@@ -207,6 +211,10 @@ std::string CallText(const Operation& operation, const OperationCall& call) {
   text += fmt::format("  {} returns {}:\n", task::Name(operation.direction),
                       several ? "std::vector<torch::Tensor>" : "torch::Tensor");
   for (const std::string& output : call.outputs) text += fmt::format("  -> {}\n", output);
+  for (const std::string& changed : call.changed) {
+    text += fmt::format("  It writes to this argument, in place: {}, a result like the others.\n",
+                        changed);
+  }
   return text;
 }
 
@@ -271,7 +279,7 @@ a dropped term or a skipped element fail. Products of parts (a float32 number as
 rounded to nearest; cast numbers too large as PyTorch does. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
-No out-of-bounds access, no race, no read of uninitialised memory, no write to an input.
+No out-of-bounds access, no race, no read of uninitialised memory, no write to an input{}.
 )";
 
 constexpr char kFloat8Sums[] =
@@ -390,7 +398,10 @@ std::string Text(const Operation& operation) {
       : operation.format == task::Format::kKernelBench ? "what Model.forward returns"
                                                        : "forward: what forward_fn returns",
       operation.code);
-  text += CallsText(operation) + "\n" + kAccuracy;
+  const bool changes = std::ranges::any_of(
+      operation.calls, [](const OperationCall& call) { return !call.changed.empty(); });
+  text += CallsText(operation) + "\n" +
+          fmt::format(kAccuracy, changes ? " except those that it has to change" : "");
   if (operation.has_float8 && operation.device.major == 9) text += kFloat8Sums;
   text += "\n" + DeviceText(operation.device);
   const bool is_program = operation.form == Form::kPython;

@@ -25,6 +25,7 @@ struct OperationCall {
   std::string setting;                 // "batch_size=64 num_input_features=128"
   std::vector<std::string> arguments;  // "x: float32[64, 128]", "eps: float = 1e-05"
   std::vector<std::string> outputs;    // "float32[64, 10]", "nothing (return an undefined tensor)"
+  std::vector<std::string> changed;    // results that are left in arguments: "cache after the call"
   bool returns_tuple = false;
 };
 

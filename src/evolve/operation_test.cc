@@ -34,7 +34,7 @@ class FakeOracle final : public oracle::Oracle {
                                        oracle::Distribution) override {
     asked.push_back(setting.id);
     EXPECT_TRUE(seed.has_value());  // otherwise the text would differ each time
-    return std::make_unique<OneCase>(args, fails);
+    return std::make_unique<OneCase>(args, fails, changed);
   }
   Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task&, task::Direction,
                                             const task::Setting&, const std::vector<uint64_t>&,
@@ -45,12 +45,14 @@ class FakeOracle final : public oracle::Oracle {
 
   std::vector<task::Value> args;
   bool fails = false;
+  int changed = -1;  // the argument that is the second result
   std::vector<std::string> asked;
 
  private:
   class OneCase final : public Stream {
    public:
-    OneCase(std::vector<task::Value> args, bool fails) : args_(std::move(args)), fails_(fails) {}
+    OneCase(std::vector<task::Value> args, bool fails, int changed)
+        : args_(std::move(args)), fails_(fails), changed_(changed) {}
     Result<std::optional<oracle::CaseOutcome>> Next() override {
       if (std::exchange(done_, true)) return std::optional<oracle::CaseOutcome>();
       if (fails_) return oracle::SettingFailure{"shapes do not match", false};
@@ -61,14 +63,16 @@ class FakeOracle final : public oracle::Oracle {
       drawn.outputs[0].name = "gradient of x";
       drawn.outputs[0].shape = {64, 10};
       drawn.outputs[1].name = "gradient of eps";
-      drawn.outputs[1].is_none = true;
-      drawn.returns_tuple = true;
+      drawn.outputs[1].is_none = changed_ < 0;
+      drawn.outputs[1].argument = changed_;
+      drawn.returns_tuple = changed_ < 0;
       return std::optional<oracle::CaseOutcome>(std::move(drawn));
     }
 
    private:
     std::vector<task::Value> args_;
     bool fails_, done_ = false;
+    int changed_;
   };
   std::vector<std::string> warnings_;
 };
@@ -130,6 +134,20 @@ TEST_F(OperationTest, NamesArgumentsShapesAndRanges) {
       ElementsAre("gradient of x: float32[64, 10]", HasSubstr("gradient of eps: not requested")));
   EXPECT_THAT(operation->ranges, ElementsAre(Pair("batch_size", "64, 4")));
   EXPECT_THAT(oracle_.asked, ElementsAre("single-0"));
+}
+
+TEST_F(OperationTest, SaysWhichArgumentsAreChanged) {
+  const auto usual = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(usual);
+  EXPECT_THAT(Text(*usual), HasSubstr("no write to an input."));
+  oracle_.changed = 1;
+  const auto operation = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(operation);
+  const std::string text = Text(*operation);
+  EXPECT_THAT(text,
+              HasSubstr("forward returns torch::Tensor:\n  -> gradient of x: float32[64, 10]\n"
+                        "  It writes to this argument, in place: gradient of eps"));
+  EXPECT_THAT(text, HasSubstr("no write to an input except those that it has to change."));
 }
 
 TEST_F(OperationTest, NamesTheArgumentsOfBackward) {
