@@ -88,12 +88,18 @@ class Evaluator {
   /// Compiles a source, and judges it on the emulator in one trial at the search settings. Does not
   /// use the archive. The result is kept for the next call and for Evaluate, until Forget().
   Result<Screening> Screen(const std::string& source);
+  /// What an interrupted run learned when it screened this source: Screen() takes it, instead of
+  /// judging again, if a GPU measures. (On the emulator, screening is all the judging.)
+  void Recall(const std::string& source, Screening known);
   /// Compiles a source, but does not judge it: `right` is then unknown, and false.
   Result<Screening> Compile(const std::string& source);
   bool can_screen() const { return parts_.emulator != nullptr; }
   /// Whether a GPU measures what the emulator only estimates.
   bool measures() const { return parts_.emulator != &parts_.assay; }
-  void Forget() { screened_.clear(); }
+  void Forget() {
+    screened_.clear();
+    recalled_.clear();
+  }
 
   /// Judges the candidates of `ids`, in order, and promotes at most one of them to the new best.
   /// Skips those that have a verdict or were dropped.
@@ -153,12 +159,13 @@ class Evaluator {
   assay::Question question_;
   EvaluatorOptions options_;
   RunScale scale_;
-  int64_t noted_ = 0;                         // the last new best that was reported
-  std::optional<assay::Candidate> champion_;  // the best so far, built
-  std::map<std::string, Screened> screened_;  // by the source's hash
-  std::map<int64_t, assay::Judged> judged_;   // candidates that wait for a profile
-  std::map<int64_t, std::string> remarks_;    // the linter's, which takes seconds
-  std::optional<os::TempDir> screening_;      // of their sources
+  int64_t noted_ = 0;                          // the last new best that was reported
+  std::optional<assay::Candidate> champion_;   // the best so far, built
+  std::map<std::string, Screened> screened_;   // by the source's hash
+  std::map<std::string, Screening> recalled_;  // likewise
+  std::map<int64_t, assay::Judged> judged_;    // candidates that wait for a profile
+  std::map<int64_t, std::string> remarks_;     // the linter's, which takes seconds
+  std::optional<os::TempDir> screening_;       // of their sources
 };
 
 }  // namespace cupel::evolve

@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kAuditShare = 0.125;  // share of stopped candidates that is judged nevertheless
 constexpr size_t kMostHints = 32;
+constexpr const char* kScreenStage = "screen";
+constexpr const char* kScreenRecord = "the record of the screen stage";
 constexpr size_t kNoSlot = std::numeric_limits<size_t>::max();
 // Rewards of a proposal for its model and its hints.
 constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
@@ -91,6 +93,24 @@ class Generation {
       known_ids_.push_back(one.id);
       known_.push_back(*shingles);
       known_slots_.push_back(kNoSlot);
+    }
+    return RecallScreens();
+  }
+
+  /// A run that was killed in this generation may have screened some of its kernels.
+  Status RecallScreens() {
+    TRY_ASSIGN(const auto stages, parts_.archive.Stages());
+    for (const archive::Stage& stage : stages) {
+      if (stage.name != kScreenStage || !stage.passed) continue;
+      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(stage.candidate));
+      if (candidate.generation != number_) continue;
+      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, kScreenRecord));
+      Screening known;
+      known.compiles = known.right = true;
+      if (auto us = JsonNumber(detail, "estimated_us", kScreenRecord)) known.estimate = *us;
+      known.work = JsonString(detail, "work", kScreenRecord).value_or("");
+      TRY_ASSIGN(const std::string source, parts_.archive.Source(stage.candidate));
+      parts_.evaluator.Recall(source, std::move(known));
     }
     return {};
   }
@@ -338,7 +358,6 @@ class Generation {
   /// The work of earlier candidates that were accepted. Of those that were rejected, a variant may
   /// be right where they are not.
   Result<std::map<std::string, int64_t>> KnownWorks() const {
-    constexpr const char* kWhat = "the record of the screen stage";
     std::set<int64_t> accepted;
     for (const archive::Candidate& one : before_) {
       if (one.objective) accepted.insert(one.id);
@@ -346,9 +365,9 @@ class Generation {
     std::map<std::string, int64_t> works;
     TRY_ASSIGN(const auto stages, parts_.archive.Stages());
     for (const archive::Stage& stage : stages) {
-      if (stage.name != "screen" || !accepted.contains(stage.candidate)) continue;
-      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, kWhat));
-      const std::string work = JsonString(detail, "work", kWhat).value_or("");
+      if (stage.name != kScreenStage || !accepted.contains(stage.candidate)) continue;
+      TRY_ASSIGN(const Json detail, ParseJson(stage.detail, kScreenRecord));
+      const std::string work = JsonString(detail, "work", kScreenRecord).value_or("");
       if (!work.empty()) works.try_emplace(work, stage.candidate);
     }
     return works;
@@ -371,7 +390,7 @@ class Generation {
       Json detail = Json::object();
       if (screening.estimate) detail["estimated_us"] = *screening.estimate;
       if (!screening.work.empty()) detail["work"] = screening.work;
-      TRY(RecordStage(entry, "screen", true, detail, screening.seconds, false));
+      TRY(RecordStage(entry, kScreenStage, true, detail, screening.seconds, false));
       entry.estimate = screening.estimate;
       const auto same = options_.novelty ? works.find(screening.work) : works.end();
       if (same == works.end()) continue;
