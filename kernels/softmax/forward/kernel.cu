@@ -1,17 +1,17 @@
 // Softmax of rows, computed in float32 and bound by memory: x is read once, in vectors of 16
 // bytes, and y written once.
 //  - FewRows: rows of up to 1024 columns, where they are so few that only latency counts.
-//  - RowsInWords: many rows of up to 256 columns, half a warp for each.
-//  - RowInRegisters: one block for each row, whose numbers stay in registers from the maximum to
-//    the result. Rows need not begin at a vector's border: a row's first and last vector, which it
-//    may share with its neighbours, go by single elements.
+//  - RowsInWords: many rows of up to 256 columns that are not whole vectors, half a warp for each.
+//  - Rows: up to 16,384 columns. The numbers of a row stay in the registers of half a warp, a warp
+//    or a block from the maximum to the result. Rows need not begin at a vector's border: up to
+//    seven elements at either end, in vectors that a row may share with its neighbours, go singly.
 //  - RowAhead: float32 rows of up to 32,768 columns. One block on each multiprocessor goes from row
 //    to row, and has the next one on its way to shared memory.
-//  - RowPacked: rows of 16-bit numbers that are too long for registers once they are float32. They
-//    stay there as they came.
+//  - RowInParts: long rows. One block, or a cluster of 2 to 16, keeps a row in shared memory.
 //  - RowInLoops: whatever is longer or aligned otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -24,10 +24,12 @@ constexpr int kWordLanes = 16;       // of RowsInWords, for each row; tune: kWor
 constexpr int kWordThreads = 128;    // tune: kWordThreads in 128, 256
 constexpr int kAheadThreads = 1024;  // of RowAhead
 constexpr int kAheadItems = 8;       // vectors in registers, and as many in shared memory
-constexpr int kPackedItems = 7;      // of RowPacked
+constexpr int kPartThreads = 512;    // of RowInParts, at most
 constexpr int kLoopThreads = 512;
+constexpr int kMostBlocks = 16;    // of a cluster
+constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block
 
-// The formats: their bits, and how pairs of them become float32 and come back.
+// The formats: their bits, and how they become float32 and come back.
 struct Float {
   using Bits = unsigned;
   static constexpr Bits kLowest = 0xff800000;
@@ -39,16 +41,48 @@ struct Half {
   static constexpr Bits kLowest = 0xfc00;
   static __device__ float Wide(Bits x) { return __half2float(__ushort_as_half(x)); }
   static __device__ Bits Narrow(float x) { return __half_as_ushort(__float2half_rn(x)); }
+  static __device__ float2 WidePair(unsigned x) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&x));
+  }
 };
 struct BFloat16 {
   using Bits = unsigned short;
   static constexpr Bits kLowest = 0xff80;
   static __device__ float Wide(Bits x) { return __bfloat162float(__ushort_as_bfloat16(x)); }
   static __device__ Bits Narrow(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
+  static __device__ float2 WidePair(unsigned x) {
+    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000));
+  }
 };
 
 template <typename Format>
 constexpr int kEach = sizeof(uint4) / sizeof(typename Format::Bits);
+
+// A vector of 16 bytes in float32.
+template <typename Format>
+__device__ void Widen(uint4 v, float (&wide)[kEach<Format>]) {
+  if constexpr (kEach<Format> == 4) {
+    wide[0] = __uint_as_float(v.x);
+    wide[1] = __uint_as_float(v.y);
+    wide[2] = __uint_as_float(v.z);
+    wide[3] = __uint_as_float(v.w);
+  } else {
+    const unsigned words[] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = Format::WidePair(words[i]);
+      wide[2 * i] = pair.x;
+      wide[2 * i + 1] = pair.y;
+    }
+  }
+}
+
+// A vector of -infinity.
+template <typename Format>
+__device__ uint4 Lowest() {
+  constexpr unsigned kWord = kEach<Format> == 4 ? Format::kLowest : Format::kLowest * 0x10001u;
+  return make_uint4(kWord, kWord, kWord, kWord);
+}
 
 // Elements that are loaded and stored together.
 template <typename Format, typename Whole>
@@ -100,30 +134,38 @@ struct Parts {
 
 constexpr float kLeast = -3.402823466e38f;
 
-// The combination over the block's threads, for all of them. Calls take turns between two
-// `partial`: who writes to one has passed the barrier after which its last reader has gone on.
-template <int kThreads>
-__device__ Parts OfBlock(Parts mine, Parts* partial) {
-  constexpr int kWarps = kThreads / 32;
-  const float of_warp = OfWarp(mine.largest, Largest());
-  const float sum = OfWarp(mine.sum * __expf(mine.largest - of_warp), Sum());
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = {of_warp, sum};
-  __syncthreads();
-  const int lane = threadIdx.x % 32;
-  const Parts part = lane < kWarps ? partial[lane] : Parts{kLeast, 0};
-  const float largest = OfWarp(part.largest, Largest());
-  return {largest, OfWarp(part.sum * __expf(part.largest - largest), Sum())};
+// The combination over kLanes neighbours, for all of them.
+template <int kLanes>
+__device__ Parts OfLanes(Parts mine) {
+  const float largest = OfWarp<kLanes>(mine.largest, Largest());
+  return {largest, OfWarp<kLanes>(mine.sum * __expf(mine.largest - largest), Sum())};
 }
 
-// A row as whole units (vectors, words) of kSize elements at their borders, and up to kSize - 1
-// single elements on either side, the `extra` ones.
+// The combination over `many` parts, at most kLanes, for all threads of a warp.
+template <int kLanes>
+__device__ Parts OfParts(const Parts* parts, int many) {
+  const int lane = threadIdx.x % kLanes;
+  return OfLanes<kLanes>(lane < many ? parts[lane] : Parts{kLeast, 0});
+}
+
+// The combination over the block's threads, for all of them. Calls take turns between two
+// `partial`: who writes to one has passed the barrier after which its last reader has gone on.
+__device__ Parts OfBlock(Parts mine, Parts* partial) {
+  mine = OfLanes<32>(mine);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = mine;
+  __syncthreads();
+  return OfParts<32>(partial, blockDim.x / 32);
+}
+
+// A row, or a part of one, as whole units (vectors, words) of kSize elements at their borders, and
+// up to kSize - 1 single elements on either side, the `extra` ones.
 template <int kSize>
 struct Span {
   int64_t start;  // element, the first of the first unit
   int units, head, extra;
 
-  __device__ Span(int64_t row, int columns) {
-    const int64_t first = row * columns;
+  // `columns` elements from the element `first` on.
+  __device__ Span(int64_t first, int columns) {
     head = min(static_cast<int>(-first & (kSize - 1)), columns);
     start = first + head;
     units = (columns - head) / kSize;
@@ -186,93 +228,62 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A row in vectors, the first of which may begin in the row before.
-template <typename Format>
-struct Row {
-  static constexpr int kSize = kEach<Format>;
-  int64_t start;  // element, a border of vectors
-  int shift;      // elements from there to the row's first
-  int columns;
-
-  __device__ Row(int64_t row, int columns) : columns(columns) {
-    start = row * columns;
-    shift = static_cast<int>(start % kSize);
-    start -= shift;
-  }
-  __device__ bool Inside(int vector) const {
-    return vector * kSize >= shift && (vector + 1) * kSize <= shift + columns;
-  }
-  __device__ bool Holds(int element) const { return element >= shift && element < shift + columns; }
-};
-
-template <typename Format>
-__device__ Vector<Format> Load(const typename Format::Bits* x, const Row<Format>& row, int vector) {
+// kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
+// A thread takes exponentials around its own largest number.
+template <typename Format, int kLanes, int kItems, int kMostThreads>
+__global__ void __launch_bounds__(kMostThreads,
+                                  (kItems * kEach<Format> > 16 ? 1024 : 1536) / kMostThreads)
+    Rows(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+         int rows, int columns) {
   constexpr int kSize = kEach<Format>;
-  Vector<Format> v;
-  x += row.start + vector * kSize;
-  if (row.Inside(vector)) {
-    v.whole = *reinterpret_cast<const uint4*>(x);
-  } else {
+  __shared__ Parts partial[32];
+  const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
+  const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
+  const int lane = threadIdx.x % lanes;
+  const Span<kSize> span(static_cast<int64_t>(row) * columns, row < rows ? columns : 0);
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
+  uint4 vectors[kItems];
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) {
-      v.at[e] = row.Holds(vector * kSize + e) ? x[e] : Format::kLowest;
-    }
+  for (int item = 0; item < kItems; ++item) {
+    vectors[item] = Lowest<Format>();
+    if (lane + item * lanes < span.units) vectors[item] = from[item * lanes];
   }
-  return v;
-}
+  typename Format::Bits single = Format::kLowest;
+  if (lane < span.extra) single = x[span.start + span.Extra(lane)];
 
-template <typename Format>
-__device__ void Store(typename Format::Bits* y, const Row<Format>& row, int vector,
-                      const float (&result)[kEach<Format>]) {
-  constexpr int kSize = kEach<Format>;
-  Vector<Format> v;
-#pragma unroll
-  for (int e = 0; e < kSize; ++e) v.at[e] = Format::Narrow(result[e]);
-  y += row.start + vector * kSize;
-  if (row.Inside(vector)) {
-    *reinterpret_cast<uint4*>(y) = v.whole;
-  } else {
-#pragma unroll
-    for (int e = 0; e < kSize; ++e) {
-      if (row.Holds(vector * kSize + e)) y[e] = v.at[e];
-    }
-  }
-}
-
-// One block for each row of at most kThreads * kItems vectors.
-template <typename Format, int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads)
-    RowInRegisters(const typename Format::Bits* __restrict__ x,
-                   typename Format::Bits* __restrict__ y, int columns) {
-  constexpr int kSize = kEach<Format>;
-  const Row<Format> row(blockIdx.x, columns);
   float value[kItems][kSize];
-  float largest = -INFINITY;
+  float extra = Format::Wide(single);
+  Parts parts{fmaxf(extra, kLeast), 0};
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    const Vector<Format> v = Load<Format>(x, row, threadIdx.x + item * kThreads);
+    Widen<Format>(vectors[item], value[item]);
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) value[item][e] = Format::Wide(v.at[e]);
+    for (int e = 0; e < kSize; ++e) parts.largest = fmaxf(parts.largest, value[item][e]);
   }
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-#pragma unroll
-    for (int e = 0; e < kSize; ++e) largest = fmaxf(largest, value[item][e]);
-  }
-  largest = OfBlock<kThreads>(largest, Largest());
-  float sum = 0;
+  parts.sum = extra = __expf(extra - parts.largest);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) sum += value[item][e] = __expf(value[item][e] - largest);
+    for (int e = 0; e < kSize; ++e) {
+      parts.sum += value[item][e] = __expf(value[item][e] - parts.largest);
+    }
   }
-  const float scale = 1 / OfBlock<kThreads>(sum, Sum());
+  Parts all;
+  if constexpr (kLanes == kWholeBlock) {
+    all = OfBlock(parts, partial);
+  } else {
+    all = OfLanes<kLanes>(parts);
+  }
+  const float scale = __expf(parts.largest - all.largest) / all.sum;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
+    Vector<Format> v;
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) value[item][e] *= scale;
-    Store<Format>(y, row, threadIdx.x + item * kThreads, value[item]);
+    for (int e = 0; e < kSize; ++e) v.at[e] = Format::Narrow(value[item][e] * scale);
+    if (lane + item * lanes < span.units) to[item * lanes] = v.whole;
   }
+  if (lane < span.extra) y[span.start + span.Extra(lane)] = Format::Narrow(extra * scale);
 }
 
 // Long float32 rows, up to 4 * kAheadThreads * kAheadItems columns. The blocks, one on each
@@ -289,7 +300,7 @@ __global__ void __launch_bounds__(kAheadThreads, 1)
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
   const auto fetch = [&](int row) {
-    const Span<4> span(row, columns);
+    const Span<4> span(static_cast<int64_t>(row) * columns, columns);
     const auto* from = reinterpret_cast<const float4*>(x + span.start) + threadIdx.x;
 #pragma unroll
     for (int item = 0; item < kAheadItems; ++item) {
@@ -307,7 +318,7 @@ __global__ void __launch_bounds__(kAheadThreads, 1)
   fetch(blockIdx.x);
   int turn = 0;
   for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
-    const Span<4> span(row, columns);
+    const Span<4> span(static_cast<int64_t>(row) * columns, columns);
     __pipeline_wait_prior(0);
     float4 value[kAheadItems];
 #pragma unroll
@@ -333,7 +344,7 @@ __global__ void __launch_bounds__(kAheadThreads, 1)
                       __expf(v.z - parts.largest), __expf(v.w - parts.largest));
       parts.sum += (v.x + v.y) + (v.z + v.w);
     }
-    const Parts all = OfBlock<kAheadThreads>(parts, partial[turn]);
+    const Parts all = OfBlock(parts, partial[turn]);
     const float scale = __expf(parts.largest - all.largest) / all.sum;
     auto* const to = reinterpret_cast<float4*>(y + span.start) + threadIdx.x;
 #pragma unroll
@@ -347,64 +358,153 @@ __global__ void __launch_bounds__(kAheadThreads, 1)
   }
 }
 
-// Keeps the compiler from holding on to the elements as float32, in twice the registers.
-__device__ void StayPacked(uint4& v) { asm("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+__device__ uint32_t SharedAddress(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
 
-// Long rows of 16-bit numbers, one block for each. The numbers stay in registers as they came. A
-// thread sums exponentials around its own largest number while others still wait for theirs; they
-// are taken anew, around the row's largest, when they are stored.
-template <typename Format, int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads)
-    RowPacked(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
-              int columns) {
-  __shared__ Parts partial[kThreads / 32];
-  const Span<kEach<Format>> span(blockIdx.x, columns);
-  const auto* from = reinterpret_cast<const uint4*>(x + span.start) + threadIdx.x;
-  auto* const to = reinterpret_cast<uint4*>(y + span.start) + threadIdx.x;
-  const int extra = span.Extra(threadIdx.x);
-  uint4 value[kItems];
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (threadIdx.x + item * kThreads < span.units) value[item] = from[item * kThreads];
-  }
-  typename Format::Bits single = Format::kLowest;
-  if (threadIdx.x < span.extra) single = x[span.start + extra];
+// What the blocks of a cluster tell each other, once: each sends its part to the shared memory of
+// all, itself included, and waits for as many.
+struct Exchange {
+  Parts parts[kMostBlocks];
+  uint64_t barrier;
 
-  Parts parts{kLeast, 0};
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (threadIdx.x + item * kThreads >= span.units) continue;
-    Vector<Format> v;
-    v.whole = value[item];
-    float largest = parts.largest;
-#pragma unroll
-    for (int e = 0; e < kEach<Format>; ++e) largest = fmaxf(largest, Format::Wide(v.at[e]));
-    float sum = 0;
-#pragma unroll
-    for (int e = 0; e < kEach<Format>; ++e) sum += __expf(Format::Wide(v.at[e]) - largest);
-    parts = {largest, parts.sum * __expf(parts.largest - largest) + sum};
-    StayPacked(value[item]);
-  }
-  if (threadIdx.x < span.extra) {
-    const float largest = fmaxf(parts.largest, Format::Wide(single));
-    parts = {largest,
-             parts.sum * __expf(parts.largest - largest) + __expf(Format::Wide(single) - largest)};
-  }
-  parts = OfBlock<kThreads>(parts, partial);
-  const float scale = 1 / parts.sum;
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (threadIdx.x + item * kThreads >= span.units) continue;
-    Vector<Format> v;
-    v.whole = value[item];
-#pragma unroll
-    for (int e = 0; e < kEach<Format>; ++e) {
-      v.at[e] = Format::Narrow(__expf(Format::Wide(v.at[e]) - parts.largest) * scale);
+  // By all threads of the cluster.
+  __device__ void Start() {
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&barrier))
+                   : "memory");
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    to[item * kThreads] = v.whole;
+    // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  }
+  // By one warp.
+  __device__ void Send(Parts part, int rank, int blocks) {
+    const int lane = threadIdx.x % 32;
+    const uint32_t mine = SharedAddress(&barrier);
+    if (lane == 0) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine),
+                   "r"(static_cast<int>(sizeof(Parts)) * blocks)
+                   : "memory");
+    }
+    if (lane < blocks) {
+      uint32_t to, its_barrier;
+      asm("mapa.shared::cluster.u32 %0, %1, %2;"
+          : "=r"(to)
+          : "r"(SharedAddress(&parts[rank])), "r"(lane));
+      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(its_barrier) : "r"(mine), "r"(lane));
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::
+              "r"(to),
+          "f"(part.largest), "f"(part.sum), "r"(its_barrier)
+          : "memory");
+    }
+  }
+  __device__ void Wait() {
+    uint32_t complete;
+    do {
+      asm volatile(
+          "{\n.reg .pred p;\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+          "selp.b32 %0, 1, 0, p;\n}"
+          : "=r"(complete)
+          : "r"(SharedAddress(&barrier))
+          : "memory");
+    } while (complete == 0);
+  }
+};
+#endif
+
+// A block, or (kShared) a cluster of blocks, for each row. A block keeps its part, of at most
+// `part` columns, in shared memory, where a thread waits only for what it will compute itself.
+// Exponentials are taken twice, first around the largest number that the thread has seen so far.
+template <typename Format, bool kShared>
+__global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
+    RowInParts(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+               int columns, int part) {
+  constexpr int kSize = kEach<Format>;
+  constexpr int kTogether = 16 / kSize;  // vectors
+  constexpr int kStages = 4;
+  extern __shared__ uint4 held[];
+  __shared__ Parts partial[32];
+  int rank = 0, blocks = 1;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  __shared__ Exchange exchange;
+  if constexpr (kShared) {
+    rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
+    blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
+  }
+#endif
+  const int first = rank * part;
+  const Span<kSize> span(static_cast<int64_t>(blockIdx.x / blocks) * columns + first,
+                         max(min(part, columns - first), 0));
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start);
+  auto* const to = reinterpret_cast<uint4*>(y + span.start);
+  const int threads = static_cast<int>(blockDim.x);
+  const int step = kTogether * threads;
+  const int of_stage = (span.units + kStages * step - 1) / (kStages * step) * step;
+#pragma unroll
+  for (int stage = 0; stage < kStages; ++stage) {
+    const int end = min((stage + 1) * of_stage, span.units);
+    for (int i = stage * of_stage + threadIdx.x; i < end; i += threads) {
+      __pipeline_memcpy_async(held + i, from + i, sizeof(uint4));
+    }
+    __pipeline_commit();
+  }
+  const int64_t extra = span.start + span.Extra(threadIdx.x);
+  typename Format::Bits single = Format::kLowest;
+  if (threadIdx.x < span.extra) single = x[extra];
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  if constexpr (kShared) exchange.Start();
+#endif
+
+  Parts parts{fmaxf(Format::Wide(single), kLeast), 0};
+  parts.sum = __expf(Format::Wide(single) - parts.largest);
+#pragma unroll
+  for (int stage = 0; stage < kStages; ++stage) {
+    __pipeline_wait_prior(kStages - 1 - stage);
+    const int end = min((stage + 1) * of_stage, span.units);
+    for (int i = stage * of_stage + threadIdx.x; i < end; i += step) {
+      float value[kTogether][kSize];
+      float largest = parts.largest;
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        Widen<Format>(i + j * threads < end ? held[i + j * threads] : Lowest<Format>(), value[j]);
+#pragma unroll
+        for (int e = 0; e < kSize; ++e) largest = fmaxf(largest, value[j][e]);
+      }
+      parts = {largest, parts.sum * __expf(parts.largest - largest)};
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+#pragma unroll
+        for (int e = 0; e < kSize; ++e) parts.sum += __expf(value[j][e] - largest);
+      }
+    }
+  }
+  parts = OfBlock(parts, partial);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  if constexpr (kShared) {
+    if (threadIdx.x < 32) exchange.Send(parts, rank, blocks);
+    exchange.Wait();
+    parts = OfParts<kMostBlocks>(exchange.parts, blocks);
+  }
+#endif
+  const float scale = 1 / parts.sum;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < span.units; i += threads) {
+    float value[kSize];
+    Widen<Format>(held[i], value);
+    Vector<Format> v;
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) {
+      v.at[e] = Format::Narrow(__expf(value[e] - parts.largest) * scale);
+    }
+    to[i] = v.whole;
   }
   if (threadIdx.x < span.extra) {
-    y[span.start + extra] = Format::Narrow(__expf(Format::Wide(single) - parts.largest) * scale);
+    y[extra] = Format::Narrow(__expf(Format::Wide(single) - parts.largest) * scale);
   }
 }
 
@@ -419,7 +519,7 @@ __global__ void __launch_bounds__(kWordThreads)
   const int lane = threadIdx.x % kWordLanes;
   const int64_t row =
       static_cast<int64_t>(blockIdx.x) * (kWordThreads / kWordLanes) + threadIdx.x / kWordLanes;
-  const Span<Word::kSize> span(row, row < rows ? columns : 0);
+  const Span<Word::kSize> span(row * columns, row < rows ? columns : 0);
   const auto* from = reinterpret_cast<const unsigned*>(x + span.start) + lane;
   auto* const to = reinterpret_cast<unsigned*>(y + span.start) + lane;
   const bool has_extra = Word::kSize > 1 && lane < span.extra;
@@ -493,6 +593,7 @@ __global__ void __launch_bounds__(kLoopThreads)
 template <typename Format>
 struct Call {
   using Bits = typename Format::Bits;
+  static constexpr int kSize = kEach<Format>;
   const Bits* x;
   Bits* y;
   int64_t rows, columns;
@@ -512,14 +613,16 @@ struct Call {
     RowsInWords<Format, kColumns>
         <<<Blocks(kWordThreads / kWordLanes), kWordThreads, 0, stream>>>(x, y, rows, Width());
   }
-  template <int kThreads, int kItems>
+  template <int kLanes, int kNumbers, int kMostThreads>
   void InRegisters() const {
-    RowInRegisters<Format, kThreads, kItems><<<Blocks(1), kThreads, 0, stream>>>(x, y, Width());
+    const bool block = kLanes == kWholeBlock;
+    const int threads = block ? (Width() + 32 * kNumbers - 1) / (32 * kNumbers) * 32 : kMostThreads;
+    Rows<Format, kLanes, kNumbers / kSize, kMostThreads>
+        <<<Blocks(block ? 1 : threads / kLanes), threads, 0, stream>>>(x, y, static_cast<int>(rows),
+                                                                       Width());
   }
-  void Long(int processors) const {
-    if constexpr (sizeof(Bits) == 2) {
-      RowPacked<Format, 1024, kPackedItems><<<Blocks(1), 1024, 0, stream>>>(x, y, Width());
-    } else {
+  void Ahead(int processors) const {
+    if constexpr (sizeof(Bits) == 4) {
       constexpr int kBytes = kAheadThreads * kAheadItems * sizeof(float4);
       C10_CUDA_CHECK(
           cudaFuncSetAttribute(RowAhead, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
@@ -527,6 +630,58 @@ struct Call {
           reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), static_cast<int>(rows),
           Width());
     }
+  }
+  int64_t Part(int blocks) const {
+    return (columns + blocks * kSize - 1) / (blocks * kSize) * kSize;
+  }
+  // False if the GPU has no place for such clusters.
+  template <bool kShared>
+  bool InParts(int blocks, int threads) const {
+    const auto kernel = RowInParts<Format, kShared>;
+    const int part = static_cast<int>(Part(blocks));
+    cudaLaunchAttribute attributes[2];
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+    attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
+    cudaLaunchConfig_t config{};
+    config.gridDim = {static_cast<unsigned>(rows * blocks), 1, 1};
+    config.blockDim = {static_cast<unsigned>(threads), 1, 1};
+    config.dynamicSmemBytes = part * sizeof(Bits);
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = kShared ? 2 : 0;
+    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(config.dynamicSmemBytes)));
+    if (blocks > 8) {
+      C10_CUDA_CHECK(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+      int active = 0;
+      C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
+      if (active == 0) return false;
+    }
+    C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, x, y, Width(), part));
+    return true;
+  }
+  // A long row in one block's shared memory, or in that of up to 16. False if it is too long.
+  bool InParts(const cudaDeviceProp& device) const {
+    if (columns >= int64_t{1} << 31) return false;
+    const int64_t bytes = columns * sizeof(Bits);
+    const int64_t of_block = (bytes <= 128 * 1024 ? 128 : 32) * 1024;
+    const bool few = rows <= device.multiProcessorCount;  // then a row is for several
+    const int most = device.major >= 9 ? kMostBlocks : 1;
+    int blocks = 1;
+    while (blocks < most &&
+           (bytes > blocks * of_block || rows * blocks <= device.multiProcessorCount)) {
+      blocks *= 2;
+    }
+    const int64_t of_part = Part(blocks) * sizeof(Bits);
+    if (of_part + 1024 > static_cast<int64_t>(device.sharedMemPerBlockOptin)) return false;
+    int threads = 128;
+    while (threads < kPartThreads && of_part > threads * (few || blocks == 1 ? 64 : 256)) {
+      threads *= 2;
+    }
+    return blocks > 1 ? InParts<true>(blocks, threads) : InParts<false>(1, threads);
   }
 };
 
@@ -537,13 +692,11 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
   TORCH_CHECK(rows < (int64_t{1} << 31), "x has too many rows");
   const Call<Format> call{static_cast<const Bits*>(x.data_ptr()), static_cast<Bits*>(y.data_ptr()),
                           rows, columns, at::cuda::getCurrentCUDAStream()};
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const auto* device = at::cuda::getCurrentDeviceProperties();
+  const int processors = device->multiProcessorCount;
   const bool aligned = reinterpret_cast<uintptr_t>(call.x) % sizeof(uint4) == 0 &&
                        reinterpret_cast<uintptr_t>(call.y) % sizeof(uint4) == 0;
-  // Where rows do not begin at borders of vectors, most touch one vector more than they fill.
   const bool whole = aligned && columns % kEach<Format> == 0;
-  const int64_t extra = whole ? 0 : kEach<Format>;
-  const int64_t vectors = aligned ? (columns + extra) / kEach<Format> + (extra > 0) : INT64_MAX;
   const bool few = x.numel() <= int64_t{processors} * 8192 && (!whole || columns <= 256);
   if (few && columns <= 8) {
     call.template Few<8, 128, 1>();
@@ -555,24 +708,24 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
     call.template Few<128, 128, 4>();
   } else if (few && columns <= 1024) {
     call.template Few<256, 256, 4>();
-  } else if (aligned && columns <= 128) {
+  } else if (aligned && !whole && columns <= 128) {
     call.template Narrow<128>();
-  } else if (aligned && columns <= 224) {
+  } else if (aligned && !whole && columns <= 224) {
     call.template Narrow<224>();
-  } else if (aligned && columns <= 256) {
+  } else if (aligned && !whole && columns <= 256) {
     call.template Narrow<256>();
-  } else if (vectors <= 512) {
-    call.template InRegisters<128, 4>();
-  } else if (vectors <= 1024) {
-    call.template InRegisters<256, 4>();
-  } else if (vectors <= 2048) {
-    call.template InRegisters<512, 4>();
-  } else if (sizeof(Bits) == 4 && vectors <= 4096) {
-    call.template InRegisters<512, 32 / kEach<Format>>();
-  } else if (aligned && columns <= int64_t{1024} * kEach<Format> *
-                                       (sizeof(Bits) == 4 ? kAheadItems : kPackedItems)) {
-    call.Long(processors);
-  } else {
+  } else if (aligned && columns <= 256) {
+    call.template InRegisters<16, 16, 128>();
+  } else if (aligned && columns <= 512) {
+    call.template InRegisters<32, 16, 128>();
+  } else if (aligned && columns <= 2048) {
+    call.template InRegisters<kWholeBlock, 16, 128>();
+  } else if (aligned && columns <= 16384) {
+    call.template InRegisters<kWholeBlock, 32, 512>();
+  } else if (aligned && sizeof(Bits) == 4 && columns <= 4 * kAheadThreads * kAheadItems &&
+             rows > processors) {
+    call.Ahead(processors);
+  } else if (!aligned || !call.InParts(*device)) {
     RowInLoops<Format><<<call.Blocks(1), kLoopThreads, 0, call.stream>>>(call.x, call.y, columns);
   }
 }
