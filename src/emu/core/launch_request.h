@@ -34,6 +34,8 @@ struct LaunchRequest {
   /// are tracked.
   std::span<const uint64_t> only;
   ShadowRun* shadows = nullptr;  // if not null, the launch computes shadow values
+  /// Registers of each thread at the launch, if setmaxnreg has an effect; 0: none, or not known.
+  uint32_t registers = 0;
   /// How many blocks of this launch the device holds at a time; 0: not known. The next block starts
   /// when one of them ends.
   uint64_t resident_blocks = 0;

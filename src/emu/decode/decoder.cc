@@ -176,6 +176,8 @@ bool Decoder::EmitRow(const Instr& instr) {
     case Decode::kGridWait:
       if (instr.Has(Modifier::kWait)) Emit(Micro::kGridWait);
       return true;
+    case Decode::kRegisters:
+      return EmitRegisters(instr);
     case Decode::kPolicy:
       return EmitPolicy(instr);
     case Decode::kElect:

@@ -197,6 +197,7 @@ class Decoder {
   void EmitAlignmentCheck(const ptx::Operand& address, uint32_t bytes, bool store);
   bool EmitWideAccess(const ptx::Instr& instr);
   bool EmitVectorAtomic(const ptx::Instr& instr);
+  bool EmitRegisters(const ptx::Instr& instr);
   bool EmitElect(const ptx::Instr& instr);
   bool EmitCopyTo(const ptx::Operand& to, int from, SlotKind kind);
   bool EmitCluster(const ptx::Instr& instr);

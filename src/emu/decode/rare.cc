@@ -134,6 +134,15 @@ bool Decoder::EmitChoose(const Instr& instr) {
 }
 
 /// elect.sync d|p, mask: elects the lowest lane.
+bool Decoder::EmitRegisters(const Instr& instr) {
+  if (instr.operands.size() != 1 || instr.operands[0].kind != OperandKind::kImmediate) {
+    return Fail(instr.Mnemonic());
+  }
+  SetMode(default_mode_);
+  Emit(Micro::kSetRegisters).flops = static_cast<uint32_t>(instr.operands[0].bits);
+  return true;
+}
+
 bool Decoder::EmitElect(const Instr& instr) {
   if (instr.operands.size() != 2 || instr.operands[0].kind != OperandKind::kPair) {
     return Fail(instr.Mnemonic());

@@ -274,6 +274,7 @@ class Execution {
         .parameters = parameters,
         .only = only,
         .shadows = shadows_,
+        .registers = limits.movable_registers,
         .resident_blocks = ResidentBlocks(launch, limits),
         .near_bytes = NearBytes(launch, limits),
         .in_order = in_order_,

@@ -381,6 +381,40 @@ TEST_F(EmulatorTest, LaunchLimitsUseRegistersOfTheImage) {
   EXPECT_NE(run.findings[0].message.find("80 registers"), std::string::npos);
 }
 
+/// A loader's warpgroup releases registers, and two others ask for `more` each.
+std::string MovesRegisters(const char* more) {
+  return std::string(".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry move()\n") +
+         "{\n.reg .pred %p;\n.reg .b32 %r;\nmov.u32 %r, %tid.x;\nsetp.lt.u32 %p, %r, 128;\n"
+         "@%p bra LOADER;\nsetmaxnreg.inc.sync.aligned.u32 " +
+         more + ";\nret;\nLOADER:\nsetmaxnreg.dec.sync.aligned.u32 32;\nret;\n}\n";
+}
+
+TEST_F(EmulatorTest, MovedRegistersMustFitIntoTheBlock) {
+  plan::Launch launch;
+  launch.kernel = "move";
+  launch.grid = {2, 1, 1};
+  launch.block = {384, 1, 1};
+  plan_.nodes = {plan::Node{launch, {}}};
+  // The block has 168 for each of 384 threads: 64,512.
+  image_.resources = {{"move", 168, 0, 0, 0, 0, 0}};
+  image_.ptx = MovesRegisters("232");  // 63,488 together
+  EXPECT_TRUE(Run({}).completed);
+  image_.ptx = MovesRegisters("240");  // 65,536
+  const engine::Run stuck = Run({});
+  EXPECT_FALSE(stuck.completed);
+  const records::Finding* finding = Find(stuck, "deadlock");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->message.find("64512"), std::string::npos) << finding->message;
+  EXPECT_NE(finding->message.find("65536"), std::string::npos) << finding->message;
+  image_.resources[0].registers = 165;  // warps get them in units of eight
+  image_.ptx = MovesRegisters("232");
+  EXPECT_TRUE(Run({}).completed);
+  image_.resources[0].registers = 160;
+  EXPECT_FALSE(Run({}).completed);
+  image_.resources[0].remarks = {"setmaxnreg ignored to maintain minimum register requirements"};
+  EXPECT_TRUE(Run({}).completed) << "ptxas removes the instruction";
+}
+
 TEST_F(EmulatorTest, KernelsWithoutPtxAreUnsupported) {
   std::vector<float> in = {1, 2};
   PlanScale(2);

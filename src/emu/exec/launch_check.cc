@@ -193,6 +193,15 @@ KernelLimits LimitsOf(const Kernel& kernel, const ptx::Module& module,
   for (const build::KernelResources& r : resources) {
     if (r.kernel != kernel.name) continue;
     limits.registers = r.registers;
+    // ptxas says so if it ignores setmaxnreg, as where it does not know the registers at the
+    // launch.
+    const bool is_ignored = std::ranges::any_of(r.remarks, [](const std::string& remark) {
+      return remark.find("setmaxnreg") != std::string::npos;
+    });
+    constexpr int kUnit = 8;  // a warp gets registers in units of this many for each thread
+    limits.movable_registers =
+        is_ignored ? 0
+                   : static_cast<uint32_t>(std::max(r.registers, 0) + kUnit - 1) / kUnit * kUnit;
     limits.static_shared = static_cast<uint64_t>(std::max(r.static_shared, 0));
   }
   return limits;

@@ -18,6 +18,8 @@ namespace cupel::emu {
 struct KernelLimits {
   std::string demangled;
   int registers = 0;  // of one thread; 0: not known
+  /// Those that a thread's warp has at the launch, if setmaxnreg has an effect; 0 otherwise.
+  uint32_t movable_registers = 0;
   uint64_t static_shared = 0;
   uint32_t param_bytes = 0;
   plan::Dim3 cluster{0, 0, 0};              // as Kernel::cluster

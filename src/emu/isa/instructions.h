@@ -75,6 +75,7 @@ enum class Decode : uint8_t {
   kFence,
   kHint,  // no effect in the emulator
   kGridWait,
+  kRegisters,
   kPolicy,
   kElect,
   kCluster,

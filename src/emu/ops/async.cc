@@ -127,6 +127,12 @@ const Op* WaitForGrid(Warp& warp, const Op* op) {
   return op + 1;
 }
 
+const Op* SetRegisters(Warp& warp, const Op* op) {
+  const uint32_t at_launch = warp.worker->launch->request->registers;
+  if (at_launch > 0) AsyncOf(warp).registers().Set(warp, op, op->flops, at_launch);
+  return op + 1;
+}
+
 }  // namespace
 
 void RegisterAsync(HandlerTable& table) {
@@ -139,6 +145,7 @@ void RegisterAsync(HandlerTable& table) {
   add("@cp.async.commit", &CommitGroup);
   add("@cp.async.wait", &WaitGroup);
   add("@griddep.wait", &WaitForGrid);
+  add("@setmaxnreg", &SetRegisters);
 }
 
 }  // namespace cupel::emu

@@ -243,6 +243,7 @@ TEST(RareTest, VectorsInGlobalMemory) {
   }
 }
 
+// The harness does not know the registers at the launch, so setmaxnreg has no effect either.
 TEST(RareTest, CacheHintsHaveNoEffect) {
   const Words values = Computed<uint32_t>(
       "griddepcontrol.wait; setmaxnreg.dec.sync.aligned.u32 40; fence.proxy.async; "

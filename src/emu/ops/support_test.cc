@@ -48,6 +48,8 @@ std::string_view NoteOn(Decode decode) {
              "proxy";
     case Decode::kGridWait:
       return "orders accesses after the launch before it, which has always ended";
+    case Decode::kRegisters:
+      return "never waits; what the warps of a block keep at its end must fit into its registers";
     case Decode::kHint:
     case Decode::kPolicy:
       return "no effect";

@@ -257,7 +257,7 @@ bool AsyncState::DeliverAll(Warp& last) {
     deliveries_.pop_front();
     if (!Complete(last, nullptr, oldest, UINT64_MAX)) return false;
   }
-  return !tensor_ || tensor_->CheckFreed(last);
+  return registers_.Check(last) && (!tensor_ || tensor_->CheckFreed(last));
 }
 
 AsyncState& AsyncOf(BlockState& block) {

@@ -21,6 +21,7 @@
 #include "emu/core/race_clock.h"
 #include "emu/core/warp.h"
 #include "emu/sync/bulk_copy.h"
+#include "emu/sync/register_pool.h"
 #include "emu/sync/tensor_memory.h"
 #include "emu/sync/warpgroups.h"
 
@@ -94,12 +95,13 @@ struct Delivery {
 
 class AsyncState {
  public:
-  explicit AsyncState(size_t warps) : queues_(warps), warpgroups_(warps) {}
+  explicit AsyncState(size_t warps) : queues_(warps), warpgroups_(warps), registers_(warps) {}
 
   CopyQueue& QueueOf(const Warp& warp) { return queues_[warp.index]; }
   Warpgroups& warpgroups() { return warpgroups_; }
   /// Created on first use.
   TensorMemory& TensorOf(const Warp& warp);
+  RegisterPool& registers() { return registers_; }
   MemoryBarrier* Find(uint32_t offset);
   /// Creates or replaces a barrier that completes after `count` arrivals.
   MemoryBarrier& Create(uint32_t offset, uint32_t count);
@@ -112,7 +114,7 @@ class AsyncState {
   /// Returns false after an error.
   bool Deliver(Warp& waiter, MemoryBarrier& barrier);
   /// Completes all deliveries: the block has ended. Returns false after an error, also if it has
-  /// not freed its tensor memory.
+  /// not freed its tensor memory, or if its warps kept more registers than it has.
   bool DeliverAll(Warp& last);
   /// The number of pending deliveries.
   size_t deliveries() const { return deliveries_.size(); }
@@ -125,6 +127,7 @@ class AsyncState {
 
   std::vector<CopyQueue> queues_;
   Warpgroups warpgroups_;
+  RegisterPool registers_;
   std::unique_ptr<TensorMemory> tensor_;
   std::vector<MemoryBarrier> barriers_;
   std::deque<Delivery> deliveries_;
