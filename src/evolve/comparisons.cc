@@ -34,10 +34,12 @@ Result<archive::Sample> ReadSample(const Json& json) {
   return sample;
 }
 
-Result<KeptComparison> ReadComparison(const std::string& detail, int64_t best) {
+Result<KeptComparison> ReadComparison(const std::string& detail, const ComparedWith& with) {
   TRY_ASSIGN(const Json json, ParseJson(detail, kKept));
-  TRY_ASSIGN(const int64_t then, JsonInt(json, "best", kKept));
-  if (then != best) return Fail(ErrorCode::kNotFound, "another best candidate");
+  ComparedWith then;
+  TRY_ASSIGN(then.best, JsonInt(json, "best", kKept));
+  TRY_ASSIGN(then.device, JsonString(json, "device", kKept));
+  if (then != with) return Fail(ErrorCode::kNotFound, "another comparison");
   KeptComparison kept;
   kept.standing.is_better = true;
   TRY_ASSIGN(kept.standing.value, JsonNumber(json, "value", kKept));
@@ -53,11 +55,12 @@ Result<KeptComparison> ReadComparison(const std::string& detail, int64_t best) {
 
 }  // namespace
 
-Status KeepComparison(archive::Archive& archive, int64_t candidate, int64_t best,
+Status KeepComparison(archive::Archive& archive, int64_t candidate, const ComparedWith& with,
                       const KeptComparison& kept, double seconds) {
   Json samples = Json::array();
   for (const archive::Sample& sample : kept.standing.samples) samples.push_back(ToJson(sample));
-  const Json detail{{"best", best},
+  const Json detail{{"best", with.best},
+                    {"device", with.device},
                     {"value", kept.standing.value},
                     {"samples", std::move(samples)},
                     {"verdict", records::ToJson(kept.verdict)}};
@@ -65,11 +68,11 @@ Status KeepComparison(archive::Archive& archive, int64_t candidate, int64_t best
 }
 
 Result<std::optional<KeptComparison>> FindComparison(const archive::Archive& archive,
-                                                     int64_t candidate, int64_t best) {
+                                                     int64_t candidate, const ComparedWith& with) {
   TRY_ASSIGN(const std::vector<archive::Stage> stages, archive.StagesOf(candidate));
   for (const archive::Stage& stage : stages) {
     if (stage.name != kMeasureStage) continue;
-    if (auto kept = ReadComparison(stage.detail, best)) return std::optional(*std::move(kept));
+    if (auto kept = ReadComparison(stage.detail, with)) return std::optional(*std::move(kept));
   }
   return std::optional<KeptComparison>();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "archive/archive.h"
 #include "evolve/objective.h"
@@ -18,13 +19,20 @@ struct KeptComparison {
   Standing standing;
 };
 
-/// Adds the stage "measure". `best`: the candidate that it was compared with, 0 if there was none.
-Status KeepComparison(archive::Archive& archive, int64_t candidate, int64_t best,
+/// With which candidate (0: none), and on which GPU.
+struct ComparedWith {
+  int64_t best = 0;
+  std::string device;
+  bool operator==(const ComparedWith&) const = default;
+};
+
+/// Adds the stage "measure".
+Status KeepComparison(archive::Archive& archive, int64_t candidate, const ComparedWith& with,
                       const KeptComparison& kept, double seconds);
 
-/// What was kept for this candidate, if it was compared with the same best one. A damaged record
-/// does not count: the candidate is then compared again.
+/// What was kept for this candidate, if it was compared with the same best one on such a GPU. A
+/// damaged record does not count: the candidate is then compared again.
 Result<std::optional<KeptComparison>> FindComparison(const archive::Archive& archive,
-                                                     int64_t candidate, int64_t best);
+                                                     int64_t candidate, const ComparedWith& with);
 
 }  // namespace cupel::evolve

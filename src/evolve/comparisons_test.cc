@@ -49,8 +49,8 @@ TEST_F(ComparisonsTest, AreFoundAgainAsTheyWere) {
   kept.standing.is_better = true;
   kept.standing.samples = {{"single-0", "gpu", "candidate", {1.5, 2.25}},
                            {"single-0", "gpu", "best", {3}}};
-  ASSERT_TRUE(KeepComparison(*archive_, ids_[1], ids_[0], kept, 7));
-  const auto found = FindComparison(*archive_, ids_[1], ids_[0]);
+  ASSERT_TRUE(KeepComparison(*archive_, ids_[1], {ids_[0], "H200"}, kept, 7));
+  const auto found = FindComparison(*archive_, ids_[1], {ids_[0], "H200"});
   ASSERT_TRUE(found) << found.error().ToString();
   ASSERT_TRUE(found->has_value());
   const KeptComparison& again = **found;
@@ -66,17 +66,20 @@ TEST_F(ComparisonsTest, WithAnotherBestDoNotCount) {
   KeptComparison kept;
   kept.verdict.provenance.asked.trials = 1;
   kept.standing.value = 12.5;
-  ASSERT_TRUE(KeepComparison(*archive_, ids_[1], 0, kept, 7));
-  EXPECT_FALSE(FindComparison(*archive_, ids_[1], ids_[0])->has_value());
-  EXPECT_FALSE(FindComparison(*archive_, ids_[0], 0)->has_value());
-  EXPECT_TRUE(FindComparison(*archive_, ids_[1], 0)->has_value());
+  ASSERT_TRUE(KeepComparison(*archive_, ids_[1], {0, "H200"}, kept, 7));
+  EXPECT_FALSE(FindComparison(*archive_, ids_[1], {ids_[0], "H200"})->has_value());
+  EXPECT_FALSE(FindComparison(*archive_, ids_[0], {0, "H200"})->has_value());
+  EXPECT_FALSE(FindComparison(*archive_, ids_[1], {0, "H100"})->has_value());
+  EXPECT_TRUE(FindComparison(*archive_, ids_[1], {0, "H200"})->has_value());
 }
 
 TEST_F(ComparisonsTest, DamagedOnesDoNotCount) {
-  for (const char* detail : {R"({"best": 0})", R"({"best": 0, "value": 1, "samples": [{"us": 3}]})",
-                             R"({"best": 0, "value": 1, "samples": [], "verdict": 3})"}) {
+  for (const char* detail :
+       {R"({"best": 0, "device": "H200"})",
+        R"({"best": 0, "device": "H200", "value": 1, "samples": [{"us": 3}]})",
+        R"({"best": 0, "device": "H200", "value": 1, "samples": [], "verdict": 3})"}) {
     ASSERT_TRUE(archive_->AddStage({ids_[1], "measure", true, detail, 1}));
-    const auto found = FindComparison(*archive_, ids_[1], 0);
+    const auto found = FindComparison(*archive_, ids_[1], {0, "H200"});
     ASSERT_TRUE(found) << found.error().ToString();
     EXPECT_FALSE(found->has_value()) << detail;
   }

@@ -196,11 +196,12 @@ Status Evaluator::Compare(int64_t id, const assay::Candidate& built,
   Compared compared{.id = id, .built = built};
   TRY_ASSIGN(compared.source, parts_.archive.Source(id));
   TRY_ASSIGN(const auto best, parts_.archive.Best());
-  const int64_t best_id = best ? best->id : 0;
+  const ComparedWith with{best ? best->id : 0, options_.device.full_name};
   if (measures()) {
-    TRY_ASSIGN(auto kept, FindComparison(parts_.archive, id, best_id));
+    TRY_ASSIGN(auto kept, FindComparison(parts_.archive, id, with));
     if (kept) {
       compared.judged.verdict = std::move(kept->verdict);
+      compared.judged.verdict.kernel_path = built.path.string();
       compared.standing = std::move(kept->standing);
       better.push_back(std::move(compared));
       return {};
@@ -222,7 +223,7 @@ Status Evaluator::Compare(int64_t id, const assay::Candidate& built,
   compared.seconds = SecondsSince(start);
   if (!compared.standing || !compared.standing->is_better) return Record(compared);
   if (measures()) {
-    TRY(KeepComparison(parts_.archive, id, best_id, {verdict, *compared.standing},
+    TRY(KeepComparison(parts_.archive, id, with, {verdict, *compared.standing},
                        std::exchange(compared.seconds, 0)));
   }
   better.push_back(std::move(compared));

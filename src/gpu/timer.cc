@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "gpu/faults.h"
 #include "gpu/guard.h"
 #include "gpu/operators.h"
+#include "gpu/originals.h"
 #include "gpu/outputs.h"
 
 namespace cupel::gpu {
@@ -39,71 +39,6 @@ bool SameBuffers(const TimerEntrant& a, const TimerEntrant& b, size_t sets) {
   }
   return true;
 }
-
-/// The arguments of one set that calls change by contract, as they were, in memory that no plan
-/// uses. All entrants share them.
-class Originals {
- public:
-  explicit Originals(std::span<const TimerEntrant> entrants) {
-    for (const TimerEntrant& entrant : entrants) {
-      for (const plan::Plan* plan : entrant.plans) {
-        for (const plan::Buffer& buffer : plan->buffers) Expect(buffer);
-      }
-    }
-  }
-  uint64_t bytes() const { return bytes_; }
-  const Block* block() const { return block_ ? &*block_ : nullptr; }
-
-  Status Fill(const Device& device, std::span<const std::span<const std::byte>> arguments) {
-    if (bytes_ == 0) return {};
-    TRY_ASSIGN(Block block, Block::Allocate(device, bytes_));
-    TRY(block.Fill(0));
-    for (const auto& [argument, offset] : places_) {
-      const std::span<const std::byte> from = arguments[static_cast<size_t>(argument)];
-      TRY(device.driver().Check(device.driver().copy_in(block.address() + offset, from.data(),
-                                                        from.size(), device.stream()),
-                                "copying an argument to the GPU"));
-    }
-    block_ = std::move(block);
-    return {};
-  }
-
-  /// 0 if calls do not change this argument.
-  CuPointer AddressOf(int argument) const {
-    const auto found = places_.find(argument);
-    return block_ && found != places_.end() ? block_->address() + found->second : 0;
-  }
-
-  /// Enqueues copies of them to where the plan has them.
-  Status Restore(const Device& device, const plan::Plan& plan, const PlanMemory& memory) const {
-    for (size_t i = 0; i < plan.buffers.size(); ++i) {
-      const plan::Buffer& buffer = plan.buffers[i];
-      if (!Changes(buffer)) continue;
-      const CuPointer from = AddressOf(buffer.argument);
-      TRY(device.driver().Check(device.driver().copy_across(memory.places()[i].address, from,
-                                                            buffer.bytes, device.stream()),
-                                "restoring an argument"));
-    }
-    return {};
-  }
-
- private:
-  static constexpr uint64_t kAlignment = 512;
-
-  void Expect(const plan::Buffer& buffer) {
-    const bool is_new = Changes(buffer) && !places_.contains(buffer.argument);
-    if (!is_new) return;
-    places_[buffer.argument] = bytes_;
-    bytes_ += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  static bool Changes(const plan::Buffer& buffer) {
-    return buffer.kind == plan::BufferKind::kArgument && buffer.changes && buffer.bytes > 0;
-  }
-
-  std::map<int, uint64_t> places_;  // in the block, by argument
-  uint64_t bytes_ = 0;
-  std::optional<Block> block_;
-};
 
 /// One entrant on one set of arguments.
 struct Bound {
@@ -226,7 +161,7 @@ class LocalTimer : public engine::Timer {
       }
       TRY_ASSIGN(const bool ready, Prepare(runner, *bound, &taken));
       if (!ready) return Fail(ErrorCode::kUnsupported, "cannot run the kernel");
-      TRY(Reset(runner, *bound, 0));
+      TRY(Reset(runner, 0));
     }
     TRY_ASSIGN(const double before, nvml_->EnergyJoules());
     const auto start = SteadyClock::now();
@@ -260,12 +195,22 @@ class LocalTimer : public engine::Timer {
   }
 
  private:
+  static std::vector<const plan::Plan*> PlansOf(std::span<const TimerEntrant> entrants,
+                                                size_t set) {
+    std::vector<const plan::Plan*> plans;
+    for (const TimerEntrant& entrant : entrants) plans.push_back(&entrant.plan(set));
+    return plans;
+  }
+
   /// Reserves memory for as many sets as fit, at least one.
   Status ReserveRegions(std::span<const uint64_t> sizes, std::span<const TimerEntrant> entrants) {
     size_t free = 0, total = 0;
     const Driver& driver = device_.driver();
     TRY(driver.Check(driver.memory_info(&free, &total), "reading the free memory"));
-    uint64_t a_set = Originals(entrants).bytes();
+    uint64_t a_set = 0;
+    for (size_t set = 0; set < arguments_.size(); ++set) {
+      a_set = std::max(a_set, Originals(PlansOf(entrants, set)).bytes());
+    }
     for (const uint64_t size : sizes) a_set += size;
     const auto fit = static_cast<size_t>(kShareOfMemory * static_cast<double>(free) /
                                          static_cast<double>(std::max<uint64_t>(a_set, 1)));
@@ -274,9 +219,9 @@ class LocalTimer : public engine::Timer {
       TRY_ASSIGN(Block block, Block::Allocate(device_, size * arguments_.size()));
       regions_.push_back(std::move(block));
     }
-    for (const Arguments& arguments : arguments_) {
-      originals_.emplace_back(entrants);
-      TRY(originals_.back().Fill(device_, arguments));
+    for (size_t set = 0; set < arguments_.size(); ++set) {
+      originals_.emplace_back(PlansOf(entrants, set));
+      TRY(originals_.back().Fill(device_, arguments_[set]));
     }
     return {};
   }
@@ -295,7 +240,8 @@ class LocalTimer : public engine::Timer {
       seen[runner.region] = true;
       for (const auto& bound : runner.sets) {
         for (size_t i = 0; i < bound->plan.buffers.size(); ++i) {
-          if (!plan::IsReadOnly(bound->plan.buffers[i])) continue;
+          // Those that calls change are as they were whenever the guard looks.
+          if (bound->plan.buffers[i].kind != plan::BufferKind::kArgument) continue;
           const gpu::Place& place = bound->memory.places()[i];
           guard_.Watch(place.address, place.bytes, place.name);
         }
@@ -336,9 +282,20 @@ class LocalTimer : public engine::Timer {
     return bound.originals->Restore(device_, bound.plan, bound.memory);
   }
 
+  /// The same for all sets and entrants: a kernel could have reached the arguments of another set.
+  Status RestoreAll() {
+    std::vector<bool> seen(regions_.size(), false);
+    for (const Runner& runner : runners_) {
+      if (seen[runner.region]) continue;  // the same arguments at the same places
+      seen[runner.region] = true;
+      for (const auto& of_set : runner.sets) TRY(Restore(*of_set));
+    }
+    return {};
+  }
+
   /// Clears all memory in which a replay could find data of earlier replays, of any entrant.
-  Status Reset(const Runner& runner, const Bound& bound, int poison) {
-    TRY(Restore(bound));
+  Status Reset(const Runner& runner, int poison) {
+    TRY(RestoreAll());
     TRY(runner.entrant.program->variables().Restore());
     for (const Runner& any : runners_) {
       if (&any != &runner && any.region == runner.region) continue;
@@ -378,7 +335,7 @@ class LocalTimer : public engine::Timer {
   /// Runs a first replay, which triggers lazy loading, and captures the graphs. False on failure.
   Result<bool> Prepare(const Runner& runner, Bound& bound, Taken* taken) {
     if (bound.cold) return true;
-    TRY(Reset(runner, bound, 0));
+    TRY(Reset(runner, 0));
     TRY(Enqueue(bound, taken));
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
@@ -412,7 +369,7 @@ class LocalTimer : public engine::Timer {
   /// valid index.
   Status TakeOperators(const Runner& runner, Bound& bound, int count, Taken* taken) {
     TRY(CaptureOperators(bound));
-    TRY(Reset(runner, bound, 0));
+    TRY(Reset(runner, 0));
     for (int i = 0; i < count; ++i) {
       TRY(bound.warm->Launch());
       TRY(Await(taken));
@@ -442,7 +399,7 @@ class LocalTimer : public engine::Timer {
 
   Status TakeCold(const Runner& runner, const Bound& bound, int count, Taken* taken) {
     for (int i = 0; i < count; ++i) {
-      TRY(Reset(runner, bound, static_cast<int>(++replays_ % 3)));
+      TRY(Reset(runner, static_cast<int>(++replays_ % 3)));
       TRY(TakeOne(*bound.cold, taken));
       if (!taken->findings.empty()) return {};
     }
@@ -450,7 +407,7 @@ class LocalTimer : public engine::Timer {
   }
 
   Status TakeWarm(const Runner& runner, const Bound& bound, int count, Taken* taken) {
-    TRY(Reset(runner, bound, 0));
+    TRY(Reset(runner, 0));
     for (int i = -1; i < count; ++i) {
       TRY(TakeOne(*bound.warm, taken));
       if (!taken->findings.empty()) return {};
@@ -469,7 +426,7 @@ class LocalTimer : public engine::Timer {
   }
 
   Status TakeHost(const Runner& runner, Bound& bound, int count, Taken* taken) {
-    TRY(Reset(runner, bound, 0));
+    TRY(Reset(runner, 0));
     TRY(EnqueuePrepared(bound));
     TRY(Await(taken));
     for (int i = -1; i < count && taken->findings.empty(); ++i) {

@@ -178,6 +178,23 @@ TEST_F(TimerTest, DetectsStrayWritesBesideChangedArguments) {
   EXPECT_EQ(taken->findings[0].code, "out_of_bounds");
 }
 
+// A kernel could keep an answer in the argument of the next set, which it may change when its turn
+// comes: one buffer of 400 bytes between two red zones is 8704 bytes.
+TEST_F(TimerTest, DetectsWritesToChangedArgumentsOfOtherSets) {
+  plan::Plan plan = InPlace();
+  auto& launch = std::get<plan::Launch>(plan.nodes[0].work);
+  launch.kernel = "hide";
+  const uint32_t next_set = 4096 + 512 + 4096;
+  std::memcpy(launch.parameters.data() + 16, &next_set, 4);
+  const plan::Plan plans[] = {plan};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto taken = (*timer)->Take({0, TimingMode::kCold, 0, 1, {}, true});
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  ASSERT_FALSE(taken->findings.empty());
+  EXPECT_EQ(taken->findings[0].code, "out_of_bounds");
+}
+
 TEST_F(TimerTest, UnwrittenOutputIsPoison) {
   const plan::Plan plans[] = {Launching("add_one"), Launching("add_one", 50)};
   auto timer = Make(plans);

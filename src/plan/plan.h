@@ -272,8 +272,7 @@ inline bool HasVariable(const Plan& plan, int image, std::string_view symbol) {
   });
 }
 
-/// The least memory traffic of a call: every argument read once, every output written once. Nothing
-/// is known of arguments that it changes: they do not count.
+/// The least memory traffic of a call: every argument read once, every output written once.
 struct Traffic {
   uint64_t read_bytes = 0, written_bytes = 0;
 };

@@ -13,14 +13,10 @@ uint64_t ElementsOf(const View& view) {
 Traffic LeastTraffic(const Plan& plan) {
   Traffic traffic;
   for (const Buffer& buffer : plan.buffers) {
-    if (IsReadOnly(buffer)) traffic.read_bytes += buffer.bytes;
+    if (buffer.kind == BufferKind::kArgument) traffic.read_bytes += buffer.bytes;
   }
   for (const View& output : plan.outputs) {
-    const int64_t buffer = output.address.buffer;
-    const bool is_changed_argument =
-        buffer >= 0 && plan.buffers[static_cast<size_t>(buffer)].kind == BufferKind::kArgument &&
-        !IsReadOnly(plan.buffers[static_cast<size_t>(buffer)]);
-    if (buffer == kNoneOutput || is_changed_argument) continue;
+    if (output.address.buffer == kNoneOutput) continue;
     traffic.written_bytes += ElementsOf(output) * static_cast<uint64_t>(SizeOf(output.dtype));
   }
   return traffic;
