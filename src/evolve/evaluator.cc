@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/lanes.h"
 #include "base/random.h"
 #include "evolve/candidates.h"
 #include "evolve/comparisons.h"
@@ -37,6 +38,8 @@ std::vector<task::SettingKind> ComparedKinds(std::vector<task::SettingKind> kind
   return kinds;
 }
 
+int CompilersAtOnce() { return std::clamp(static_cast<int>(Cores() / 2), 2, 8); }
+
 std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
   return options_.source_folder / fmt::format("{:04}", candidate) /
          fmt::format("{}{}", kName, SuffixOf(options_.form));
@@ -49,6 +52,27 @@ Status Evaluator::WriteSource(int64_t id) const {
   return os::WriteFileAtomically(SourcePath(id), source);
 }
 
+/// Writes a source into a folder of its own, under the name that all sources have.
+Result<std::filesystem::path> Evaluator::WriteUnder(const std::filesystem::path& folder,
+                                                    const std::string& source) const {
+  const auto path = folder / fmt::format("{}{}", kName, SuffixOf(options_.form));
+  TRY(os::MakeFolders(folder));
+  TRY(os::WriteFileAtomically(path, source));
+  return path;
+}
+
+void Evaluator::CompileAhead(const std::string& source) {
+  compilers_.acquire();
+  const auto compile = [&]() -> Status {
+    TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
+    TRY_ASSIGN(const auto path, WriteUnder(folder.path(), source));
+    TRY(parts_.assay.Build(path));
+    return {};
+  };
+  if (!options_.stop.stop_requested()) (void)compile();  // whoever needs the build, reports errors
+  compilers_.release();
+}
+
 Result<Evaluator::Screened*> Evaluator::Built(const std::string& source) {
   const std::string hash = Sha256Hex(source);
   auto found = screened_.find(hash);
@@ -56,10 +80,7 @@ Result<Evaluator::Screened*> Evaluator::Built(const std::string& source) {
     if (!screening_) {
       TRY_ASSIGN(screening_, os::TempDir::Create());
     }
-    const std::filesystem::path path = screening_->path() / hash.substr(0, 16) /
-                                       fmt::format("{}{}", kName, SuffixOf(options_.form));
-    TRY(os::MakeFolders(path.parent_path()));
-    TRY(os::WriteFileAtomically(path, source));
+    TRY_ASSIGN(const auto path, WriteUnder(screening_->path() / hash.substr(0, 16), source));
     TRY_ASSIGN(assay::Candidate built, parts_.assay.Build(path));
     if (options_.stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     Screening screening;

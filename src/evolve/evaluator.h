@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <semaphore>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -32,10 +33,13 @@ struct RunScale {
   double usd = 0;                       // spent on models
 };
 
+/// Half of the machine's cores, but at least 2 and at most 8: a compiler takes up to 2 GB.
+int CompilersAtOnce();
+
 struct EvaluatorOptions {
-  device::Description device;  // the target of the kernels
-  Form form = Form::kCuda;     // of all candidates
-  int builds_ahead = 2;        // concurrent compilations
+  device::Description device;            // the target of the kernels
+  Form form = Form::kCuda;               // of all candidates
+  int builds_ahead = CompilersAtOnce();  // concurrent compilations, at least 1
   uint64_t seed = 0;
   bool user_seed = false;  // draw cases from the seed, not from the pool
   std::stop_token stop;    // Build and Evaluate then end with kCancelled
@@ -74,17 +78,23 @@ struct Screening {
   double seconds = 0;              // that judging took, without the compiler
 };
 
-/// Not thread-safe.
+/// Not thread-safe, except where functions say so.
 class Evaluator {
  public:
   /// `question`: task, direction, setting kinds and trials of the final judgement.
   Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options)
-      : parts_(parts), question_(std::move(question)), options_(std::move(options)) {}
+      : parts_(parts),
+        question_(std::move(question)),
+        options_(std::move(options)),
+        compilers_(options_.builds_ahead) {}
 
   /// Compiles these candidates, several at a time; earlier builds come from the cache. Calls `each`
   /// in the order of `ids`, while the next ones compile.
   Status Build(std::span<const int64_t> ids,
                const std::function<Status(int64_t id, const assay::Candidate& built)>& each);
+  /// Compiles a source into the cache of builds, where the functions below find it. Waits while
+  /// EvaluatorOptions::builds_ahead others compile. Any thread.
+  void CompileAhead(const std::string& source);
   /// Compiles a source, and judges it on the emulator in one trial at the search settings. Does not
   /// use the archive. The result is kept for the next call and for Evaluate, until Forget().
   Result<Screening> Screen(const std::string& source);
@@ -154,10 +164,13 @@ class Evaluator {
   assay::Question SearchQuestion() const;
   assay::Question FinalQuestion(int64_t candidate) const;
   Status WriteSource(int64_t id) const;
+  Result<std::filesystem::path> WriteUnder(const std::filesystem::path& folder,
+                                           const std::string& source) const;
 
   RunParts parts_;
   assay::Question question_;
   EvaluatorOptions options_;
+  std::counting_semaphore<> compilers_;
   RunScale scale_;
   int64_t noted_ = 0;                          // the last new best that was reported
   std::optional<assay::Candidate> champion_;   // the best so far, built

@@ -123,6 +123,7 @@ class Generation {
     asking.stop = options_.stop;
     TRY(ReportStage(fmt::format("asking for {} proposals", plan_.slots.size())));
     const ProposingWork work{
+        [this](const std::string& source) { parts_.evaluator.CompileAhead(source); },
         [this](const std::string& source) { return FaultOf(source); },
         [this](int done) {
           parts_.evaluator.ShowAgain(

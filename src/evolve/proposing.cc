@@ -36,8 +36,9 @@ llm::Request FirstQuestion(const Slot& slot) {
 /// A dialogue with one model, for one proposal or for several in sequence.
 class Dialogue {
  public:
-  Dialogue(llm::Asker& model, const ProposingOptions& options, FaultDesk& desk)
-      : model_(model), options_(options), desk_(desk) {}
+  Dialogue(llm::Asker& model, const ProposingOptions& options, const ProposingWork& work,
+           FaultDesk& desk)
+      : model_(model), options_(options), work_(work), desk_(desk) {}
 
   Proposed Propose(const Slot& slot) {
     request_ = FirstQuestion(slot);
@@ -58,7 +59,9 @@ class Dialogue {
     request_.sample = int64_t{options_.generation} * 1'000'000 + slot.number;
     Proposed proposed;
     for (int repairs = 0; Attempted(slot, proposed); ++repairs) {
-      const auto fault = desk_.Ask(proposed.kernels.back().source);
+      const std::string& source = proposed.kernels.back().source;
+      work_.prepare(source);
+      const auto fault = desk_.Ask(source);
       if (!fault) {
         proposed.error = fault.error();
         break;
@@ -204,6 +207,7 @@ class Dialogue {
 
   llm::Asker& model_;
   const ProposingOptions& options_;
+  const ProposingWork& work_;
   FaultDesk& desk_;
   llm::Request request_;
   std::string about_;  // Call::about
@@ -213,9 +217,9 @@ class Dialogue {
 };
 
 std::vector<Proposed> AskSequentially(const std::vector<Slot>& slots, llm::Asker& model,
-                                      const ProposingOptions& options, FaultDesk& desk,
-                                      std::atomic<int>& done) {
-  Dialogue dialogue(model, options, desk);
+                                      const ProposingOptions& options, const ProposingWork& work,
+                                      FaultDesk& desk, std::atomic<int>& done) {
+  Dialogue dialogue(model, options, work, desk);
   std::vector<Proposed> all;
   std::vector<std::string> siblings;
   for (const Slot& slot : slots) {
@@ -254,12 +258,12 @@ Result<std::vector<Proposed>> AskForProposals(const std::vector<Slot>& slots,
   std::vector<std::future<std::vector<Proposed>>> parts;
   if (options.sequential && !slots.empty()) {
     parts.push_back(std::async(std::launch::async, [&] {
-      return AskSequentially(slots, *models[slots.front().model], options, desk, done);
+      return AskSequentially(slots, *models[slots.front().model], options, work, desk, done);
     }));
   } else {
     for (const Slot& slot : slots) {
       parts.push_back(std::async(std::launch::async, [&] {
-        return AskSequentially({slot}, *models[slot.model], options, desk, done);
+        return AskSequentially({slot}, *models[slot.model], options, work, desk, done);
       }));
     }
   }

@@ -55,8 +55,10 @@ struct ProposingOptions {
   std::stop_token stop = {};
 };
 
-/// What the caller does meanwhile. Both functions run on its thread.
+/// What the caller does meanwhile. On its thread, except `prepare`.
 struct ProposingWork {
+  /// Called with each kernel before find_fault, by as many threads at once as there are dialogues.
+  std::function<void(const std::string& source)> prepare;
   /// What is wrong with a kernel, for its author; empty: nothing is, or it need not be repaired.
   std::function<Result<std::string>(const std::string& source)> find_fault;
   std::function<void(int done)> show;  // the number of finished proposals

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
+#include <latch>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace cupel::evolve {
@@ -60,10 +63,11 @@ using FindFault = std::function<Result<std::string>(const std::string&)>;
 
 Result<std::string> NoFault(const std::string&) { return std::string(); }
 
-Result<std::vector<Proposed>> Ask(const std::vector<Slot>& slots, ScriptedProposer& model,
-                                  const FindFault& find_fault = NoFault,
-                                  const ProposingOptions& options = {}) {
-  return AskForProposals(slots, {&model}, options, {find_fault, [](int) {}});
+Result<std::vector<Proposed>> Ask(
+    const std::vector<Slot>& slots, ScriptedProposer& model, const FindFault& find_fault = NoFault,
+    const ProposingOptions& options = {},
+    const std::function<void(const std::string&)>& prepare = [](const std::string&) {}) {
+  return AskForProposals(slots, {&model}, options, {prepare, find_fault, [](int) {}});
 }
 
 TEST(Proposing, AsksForEachSlotSeparately) {
@@ -93,6 +97,28 @@ TEST(Proposing, AsksOnceMoreAfterAnUnreadableAnswer) {
   EXPECT_NE(none[0].problem, "");
   EXPECT_FALSE(none[0].not_asked);
   EXPECT_EQ(unreadable.requests.size(), 2u);
+}
+
+TEST(Proposing, PreparesKernelsAtTheSameTimeBeforeTheyAreLookedAt) {
+  ScriptedProposer model([](const llm::Request& request) {
+    return Rewrite("k", "int sample_" + std::to_string(request.sample) + ";");
+  });
+  std::latch both(2);
+  std::mutex mutex;
+  std::set<std::string> prepared;
+  const auto prepare = [&](const std::string& source) {
+    both.arrive_and_wait();  // for ever, if one thread prepares them
+    const std::lock_guard lock(mutex);
+    prepared.insert(source);
+  };
+  const auto look = [&](const std::string& source) -> Result<std::string> {
+    const std::lock_guard lock(mutex);
+    EXPECT_TRUE(prepared.contains(source));
+    return std::string();
+  };
+  const auto proposed = *Ask({SlotOf(0), SlotOf(1)}, model, look, {}, prepare);
+  ASSERT_EQ(proposed.size(), 2u);
+  EXPECT_EQ(prepared.size(), 2u);
 }
 
 std::string EditOf(const std::string& search, const std::string& replace) {
