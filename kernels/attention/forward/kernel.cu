@@ -152,12 +152,13 @@ __global__ void __launch_bounds__(AnyTile::kThreads)
         most = fmaxf(most, scores[r][j]);
       }
       most = fmaxf(largest[r], OverRow(most, [](float a, float b) { return fmaxf(a, b); }));
-      if (most == -INFINITY) most = 0;
-      const float rescale = exp2f(largest[r] - most);
+      // Until a score is finite, weights are zero: any finite number serves to compute them.
+      const float reference = most == -INFINITY ? 0 : most;
+      const float rescale = exp2f(largest[r] - reference);
       largest[r] = most;
 #pragma unroll
       for (int j = 0; j < kKeys / 16; ++j) {
-        const float weight = exp2f(scores[r][j] - most);
+        const float weight = exp2f(scores[r][j] - reference);
         w[rows + r][across + 16 * j] = weight;
         sum += weight;
       }

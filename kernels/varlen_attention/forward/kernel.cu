@@ -161,12 +161,13 @@ __global__ void __launch_bounds__(AnyTile::kThreads)
           most = fmaxf(most, scores[r][j]);
         }
         most = fmaxf(largest[r], OverRow(most, [](float a, float b) { return fmaxf(a, b); }));
-        if (most == -INFINITY) most = 0;
-        const float rescale = exp2f(largest[r] - most);
+        // Until a score is finite, weights are zero: any finite number serves to compute them.
+        const float reference = most == -INFINITY ? 0 : most;
+        const float rescale = exp2f(largest[r] - reference);
         largest[r] = most;
 #pragma unroll
         for (int j = 0; j < kKeys / 16; ++j) {
-          const float weight = exp2f(scores[r][j] - most);
+          const float weight = exp2f(scores[r][j] - reference);
           w[rows + r][across + 16 * j] = weight;
           sum += weight;
         }
@@ -1035,6 +1036,7 @@ struct Call {
                     MapOf<T>(value, Tile::kKeys)};
     // No sequence has more than one partial tile.
     const int64_t most_tiles = int64_t{shape.tokens} / Tile::kQueries + shape.sequences;
+    TORCH_CHECK(most_tiles * shape.heads < int64_t{1} << 30, "too many queries");
     const auto list = torch::empty(
         {1 + most_tiles, 4}, torch::TensorOptions().dtype(torch::kInt32).device(torch::kCUDA));
     auto* const tiles = reinterpret_cast<int4*>(list.template data_ptr<int>());
@@ -1131,6 +1133,9 @@ torch::Tensor forward(torch::Tensor query, torch::Tensor key, torch::Tensor valu
   }
   auto y = torch::empty(query.sizes(), query.options());
   if (y.numel() == 0) return y;
+  TORCH_CHECK(cu_seqlens.numel() > 1, "no sequence has the tokens");
+  TORCH_CHECK(max_seqlen > 0 && max_seqlen < int64_t{1} << 30,
+              "max_seqlen must be positive and below 2^30");
   cu_seqlens = cu_seqlens.contiguous();
   const Shape shape{static_cast<int>(query.size(0)), static_cast<int>(query.size(1)),
                     static_cast<int>(key.size(1)),   static_cast<int>(cu_seqlens.numel()) - 1,
