@@ -394,9 +394,7 @@ class SettingBench {
     }
     times_.unit = UnitOf(cases_.front(), tf32);
     for (records::Timing& timing : times_.timings) {
-      if (!timing.samples.cold.empty())
-        Assess(options_.ceilings, static_cast<double>(parts_.engine->Device().l2_bytes), times_,
-               &timing);
+      if (!timing.samples.cold.empty()) Assess(options_.ceilings, L2Bytes(), times_, &timing);
     }
     TRY(JudgeImpossible());
     for (size_t a = 0; a < times_.timings.size(); ++a) {
@@ -409,7 +407,7 @@ class SettingBench {
   Status JudgeImpossible() {
     for (records::Timing& timing : times_.timings) {
       if (timing.is_baseline || timing.refused || timing.samples.cold.empty()) continue;
-      const std::string what = BelowFloor(options_.ceilings, Peak(), times_, timing);
+      const std::string what = BelowFloor(options_.ceilings, Peak(), L2Bytes(), times_, timing);
       if (what.empty()) continue;
       bool all = false;
       for (const auto& kernel : kernels_) {
@@ -428,6 +426,7 @@ class SettingBench {
 
   /// The memory bandwidth known for this GPU: the measured one may have been disturbed.
   double Peak() const { return parts_.engine->Device().dram_bytes; }
+  double L2Bytes() const { return static_cast<double>(parts_.engine->Device().l2_bytes); }
 
   void Compare(size_t a, size_t b) {
     const records::Timing &mine = times_.timings[a], &other = times_.timings[b];

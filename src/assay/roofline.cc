@@ -123,15 +123,20 @@ double BytesToWrite(const task::Case& wanted) {
   return sum;
 }
 
-std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes,
+std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes, double l2_bytes,
                        const records::SettingTimes& setting, const records::Timing& timing) {
   const double rate = kHeadroom * std::max(ceilings.read_bytes, peak_bytes);
-  const double us = timing.median.estimate, floor = setting.read_bytes / rate * 1e6;
+  const double evicted = std::max(0.0, setting.written_bytes - l2_bytes);
+  const double us = timing.median.estimate;
+  const double floor = (setting.read_bytes + evicted) / rate * 1e6;
   if (floor < kLeastFloorUs || us >= floor) return {};
+  const std::string writes =
+      evicted > 0 ? fmt::format(" and {:.4g} MB of results that do not fit into the L2 cache",
+                                evicted / 1e6)
+                  : "";
   return fmt::format(
-      "{:.4g} us for {:.4g} MB of cold inputs, which take {:.4g} us to read at {:.4g} "
-      "GB/s",
-      us, setting.read_bytes / 1e6, floor, rate / 1e9);
+      "{:.4g} us for {:.4g} MB of cold inputs{}, which take {:.4g} us at {:.4g} GB/s", us,
+      setting.read_bytes / 1e6, writes, floor, rate / 1e9);
 }
 
 void Assess(const records::Ceilings& ceilings, double l2_bytes,

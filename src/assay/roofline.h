@@ -17,9 +17,11 @@ double BytesToWrite(const task::Case& wanted);
 records::ArithmeticUnit UnitOf(const task::Case& wanted, bool tf32);
 /// Operations per second; 0: not known.
 double RateOf(records::ArithmeticUnit unit, const records::Ceilings& ceilings);
-/// Why a time is impossible if every byte of the inputs is read; empty if it is possible.
-/// `peak_bytes`: the memory's known bandwidth per second, or 0.
-std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes,
+/// Why a time is impossible if every byte of the inputs is read and every result written; empty if
+/// it is possible. Of the results, only what does not fit into the L2 cache counts: the rest need
+/// not reach memory before a kernel ends. `peak_bytes`: the memory's known bandwidth per second, or
+/// 0.
+std::string BelowFloor(const records::Ceilings& ceilings, double peak_bytes, double l2_bytes,
                        const records::SettingTimes& setting, const records::Timing& timing);
 
 /// Fills in rates and the share of the roofline, and notes unusual results. Does not count writes

@@ -135,19 +135,27 @@ class Assessed : public ::testing::Test {
 
 TEST_F(Assessed, ReportsTimeBelowFloor) {
   SetTime(80);
-  const std::string what = BelowFloor(ceilings_, 0, setting_, timing_);
+  const std::string what = BelowFloor(ceilings_, 0, 50e6, setting_, timing_);
   EXPECT_THAT(what, HasSubstr("80 us for 400 MB"));
   EXPECT_THAT(what, HasSubstr("90.91 us"));
   // Within the headroom above the measured rate.
   SetTime(95);
-  EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
+  EXPECT_EQ(BelowFloor(ceilings_, 0, 50e6, setting_, timing_), "");
   // The memory's known bandwidth exceeds the rate measured on a disturbed GPU.
   SetTime(80);
-  EXPECT_EQ(BelowFloor(ceilings_, 5e12, setting_, timing_), "");
+  EXPECT_EQ(BelowFloor(ceilings_, 5e12, 50e6, setting_, timing_), "");
+  // What is changed in place must be written: 200 us, less what stays in the cache.
+  setting_.read_bytes = 0;
+  setting_.written_bytes = 850e6;
+  SetTime(170);
+  EXPECT_THAT(BelowFloor(ceilings_, 0, 50e6, setting_, timing_),
+              AllOf(HasSubstr("and 800 MB of results"), HasSubstr("181.8 us")));
+  EXPECT_EQ(BelowFloor(ceilings_, 0, 200e6, setting_, timing_), "");
+  setting_.written_bytes = 0;
   // Little to read: launching takes longer.
   setting_.read_bytes = 4e6;
   SetTime(0.1);
-  EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
+  EXPECT_EQ(BelowFloor(ceilings_, 0, 50e6, setting_, timing_), "");
 }
 
 TEST_F(Assessed, ComputesRatesAndRooflineShare) {

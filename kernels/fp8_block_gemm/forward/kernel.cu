@@ -561,7 +561,7 @@ __global__ void MultiplyWide(const __grid_constant__ Maps, const Product) {
   __trap();
 }
 template <class S>
-__global__ void MultiplyFew(const __grid_constant__ Maps, const Product, int) {
+__global__ void MultiplyFew(const __grid_constant__ Maps, const Product, int, int) {
   __trap();
 }
 #endif

@@ -487,14 +487,12 @@ __global__ void __launch_bounds__(kOtherThreads) RowInLoops(Call<Format> call) {
   if (threadIdx.x == 0) call.losses[number] = row.Loss();
 }
 
+// False if the GPU has no place for such clusters.
 template <typename Format>
-static void LaunchOnChip(const Call<Format>& call, int blocks, int chunks, cudaStream_t stream) {
+static bool LaunchOnChip(const Call<Format>& call, int blocks, int chunks, cudaStream_t stream) {
   const auto kernel = RowOnChip<Format>;
   const int bytes = chunks * kChunk * static_cast<int>(sizeof(uint4));
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  if (blocks > 8) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-  }
   cudaLaunchAttribute size{};
   size.id = cudaLaunchAttributeClusterDimension;
   size.val.clusterDim.x = blocks;
@@ -506,7 +504,14 @@ static void LaunchOnChip(const Call<Format>& call, int blocks, int chunks, cudaS
   config.stream = stream;
   config.attrs = &size;
   config.numAttrs = 1;
+  if (blocks > 8) {
+    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    int active = 0;
+    C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
+    if (active == 0) return false;
+  }
   C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, call, blocks));
+  return true;
 }
 
 template <typename Format>
@@ -557,11 +562,11 @@ static void Launch(torch::Tensor& logits, const torch::Tensor& target, torch::Te
   // Few rows are shared by more blocks.
   const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   while (blocks < 8 && call.rows * blocks <= processors) blocks *= 2;
-  if (dense && chunks(blocks) <= kMostChunks && call.rows * blocks < (int64_t{1} << 31)) {
-    LaunchOnChip(call, blocks, chunks(blocks), stream);
-  } else {
-    RowInLoops<Format><<<rows, kOtherThreads, 0, stream>>>(call);
+  if (dense && chunks(blocks) <= kMostChunks && call.rows * blocks < (int64_t{1} << 31) &&
+      LaunchOnChip(call, blocks, chunks(blocks), stream)) {
+    return;
   }
+  RowInLoops<Format><<<rows, kOtherThreads, 0, stream>>>(call);
 }
 
 torch::Tensor forward(torch::Tensor logits, torch::Tensor target, double scale) {

@@ -7,7 +7,7 @@
 //    cluster of up to 16, keeps a row in shared memory.
 //  - RowAhead: longer rows. Clusters of up to 16 blocks go from row to row.
 //  - RowAtOnce: few rows, where only latency counts, and those that do not come in aligned vectors.
-//    All is asked for together, and both sums are taken at once, around the row's first number.
+//    All is asked for together.
 //  - RowInLoops: rows that are too long or aligned otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -494,83 +494,82 @@ struct alignas(sizeof(T) * kWidth) Pack {
   T at[kWidth];
 };
 
-__device__ float2 operator+(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
-
-// Both sums over the block's threads, for all of them. To be called once for each kTurn.
-template <int kThreads, int kTurn = 0>
-__device__ float2 BlockSums(float2 value) {
-  constexpr int kWarps = kThreads / 32;
+// The sum over the block's threads, for all of them. To be called once for each kTurn.
+template <int kThreads, int kTurn>
+__device__ float BlockSum(float value) {
+  __shared__ float partial[kThreads / 32];
+  value = OfWarp(value);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = 0;
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    const float2 other =
-        make_float2(__shfl_xor_sync(~0u, value.x, lanes), __shfl_xor_sync(~0u, value.y, lanes));
-    value = value + other;
-  }
-  if constexpr (kWarps > 1) {
-    __shared__ float2 partial[kWarps];
-    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = partial[0];
-#pragma unroll 8
-    for (int warp = 1; warp < kWarps; ++warp) value = value + partial[warp];
-  }
+  for (const float part : partial) value += part;
   return value;
 }
 
-// One block for each row of at most kThreads * kItems packs. The first number of the row is near
-// enough to its mean: that one of n numbers is more than sqrt(n) deviations away cannot be, so that
-// the variance is right to n units of float32's last place.
+// One block for each row of at most kThreads * kItems packs.
 template <typename T, int kWidth, int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
     RowAtOnce(const T* __restrict__ x, const T* __restrict__ weights, const T* __restrict__ biases,
               T* __restrict__ y, int features, float eps) {
   using Numbers = Pack<T, kWidth>;
-  const int64_t start = static_cast<int64_t>(blockIdx.x) * features;
+  constexpr int kStep = kThreads * kWidth;
   const int first = threadIdx.x * kWidth;
+  const int end = features - first;
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * features + first;
   x += start;
-  y += start + first;
-  Numbers value[kItems], weight[kItems], bias[kItems];
-  const T middle = x[0];
+  y += start;
+  weights += first;
+  biases += first;
+  Numbers value[kItems] = {}, weight[kItems], bias[kItems];
+  float count = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    const int i = first + item * kThreads * kWidth;
-    if (i < features) {
-      value[item] = *reinterpret_cast<const Numbers*>(x + i);
-      weight[item] = *reinterpret_cast<const Numbers*>(weights + i);
-      bias[item] = *reinterpret_cast<const Numbers*>(biases + i);
+    if (item * kStep < end) {
+      value[item] = *reinterpret_cast<const Numbers*>(x + item * kStep);
+      weight[item] = *reinterpret_cast<const Numbers*>(weights + item * kStep);
+      bias[item] = *reinterpret_cast<const Numbers*>(biases + item * kStep);
+      count += kWidth;
     }
   }
+  count = OfWarp(count);
 
-  const float pivot = static_cast<float>(middle);
-  float distance[kItems][kWidth];  // from the pivot
-  float2 sums = make_float2(0, 0);
+  float sum = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    const bool inside = first + item * kThreads * kWidth < features;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) sum += static_cast<float>(value[item].at[e]);
+  }
+  sum = OfWarp(sum);
+  // A warp may have fewer numbers than others, or none.
+  Moments moments{count, count > 0 ? sum / count : 0, 0};
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
-      const float d = inside ? static_cast<float>(value[item].at[e]) - pivot : 0;
-      distance[item][e] = d;
-      sums = sums + make_float2(d, d * d);
+      const float distance = static_cast<float>(value[item].at[e]) - moments.mean;
+      if (item * kStep < end) moments.squares += distance * distance;
     }
   }
-  sums = BlockSums<kThreads>(sums);
-  const float share = 1 / static_cast<float>(features);
-  const float mean = sums.x * share;
-  const float variance = sums.y * share - mean * mean;
-  const float scale = rsqrtf((variance < 0 ? 0 : variance) + eps);  // a NaN stays one
+  moments.squares = OfWarp(moments.squares);
+  if constexpr (kThreads > 32) {
+    __shared__ Moments partial[kThreads / 32];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = moments;
+    __syncthreads();
+    moments = OfParts<kThreads / 32>(partial, kThreads / 32);
+  }
+  const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    const int i = item * kThreads * kWidth;
-    if (first + i >= features) continue;
+    if (item * kStep >= end) continue;
     Numbers result;
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
-      const float normal = (distance[item][e] - mean) * scale;
+      const float normal = (static_cast<float>(value[item].at[e]) - moments.mean) * scale;
       result.at[e] = static_cast<T>(normal * static_cast<float>(weight[item].at[e]) +
                                     static_cast<float>(bias[item].at[e]));
     }
-    *reinterpret_cast<Numbers*>(y + i) = result;
+    *reinterpret_cast<Numbers*>(y + item * kStep) = result;
   }
 }
 
@@ -586,14 +585,14 @@ __global__ void __launch_bounds__(kLoopThreads)
   for (int64_t i = threadIdx.x; i < features; i += kLoopThreads) {
     sum += static_cast<float>(x[start + i]);
   }
-  const float mean = BlockSums<kLoopThreads>(make_float2(sum, 0)).x / length;
+  const float mean = BlockSum<kLoopThreads, 0>(sum) / length;
   sum = 0;
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < features; i += kLoopThreads) {
     const float distance = static_cast<float>(x[start + i]) - mean;
     sum += distance * distance;
   }
-  const float scale = rsqrtf(BlockSums<kLoopThreads, 1>(make_float2(sum, 0)).x / length + eps);
+  const float scale = rsqrtf(BlockSum<kLoopThreads, 1>(sum) / length + eps);
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < features; i += kLoopThreads) {
     const float normal = (static_cast<float>(x[start + i]) - mean) * scale;
@@ -629,10 +628,9 @@ static bool InClusters(void (*kernel)(Parameters...), int64_t groups, int blocks
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = blocks > 1 ? 2 : 0;
-  if (shared > 48 * 1024) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shared)));
-  }
+  // 48 KB, from which on this is necessary, include what the kernel has of its own.
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
   if (blocks > 8) {
     C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }

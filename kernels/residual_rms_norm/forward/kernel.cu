@@ -457,10 +457,9 @@ static bool InClusters(void (*kernel)(Parameters...), int64_t grid, int blocks, 
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = blocks > 1 ? 2 : 0;
-  if (shared > 48 * 1024) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shared)));
-  }
+  // 48 KB, from which on this is necessary, include what the kernel has of its own.
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
   if (blocks > 8) {
     C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     int active = 0;

@@ -621,14 +621,14 @@ struct Call {
         <<<Blocks(block ? 1 : threads / kLanes), threads, 0, stream>>>(x, y, static_cast<int>(rows),
                                                                        Width());
   }
+  static constexpr int kAheadBytes = kAheadThreads * kAheadItems * sizeof(float4);
   void Ahead(int processors) const {
     if constexpr (sizeof(Bits) == 4) {
-      constexpr int kBytes = kAheadThreads * kAheadItems * sizeof(float4);
       C10_CUDA_CHECK(
-          cudaFuncSetAttribute(RowAhead, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-      RowAhead<<<std::min(static_cast<int>(rows), processors), kAheadThreads, kBytes, stream>>>(
-          reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), static_cast<int>(rows),
-          Width());
+          cudaFuncSetAttribute(RowAhead, cudaFuncAttributeMaxDynamicSharedMemorySize, kAheadBytes));
+      RowAhead<<<std::min(static_cast<int>(rows), processors), kAheadThreads, kAheadBytes,
+                 stream>>>(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y),
+                           static_cast<int>(rows), Width());
     }
   }
   int64_t Part(int blocks) const {
@@ -723,7 +723,8 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
   } else if (aligned && columns <= 16384) {
     call.template InRegisters<kWholeBlock, 32, 512>();
   } else if (aligned && sizeof(Bits) == 4 && columns <= 4 * kAheadThreads * kAheadItems &&
-             rows > processors) {
+             rows > processors &&
+             device->sharedMemPerBlockOptin >= Call<Format>::kAheadBytes + 1024) {
     call.Ahead(processors);
   } else if (!aligned || !call.InParts(*device)) {
     RowInLoops<Format><<<call.Blocks(1), kLoopThreads, 0, call.stream>>>(call.x, call.y, columns);
