@@ -350,7 +350,7 @@ class SettingBench {
         }
         if (use.error().code == ErrorCode::kCancelled) return tl::unexpected(use.error());
         failed[i] = true;
-        TimingOf(i).oddities.push_back("its energy was not measured: " + use.error().message);
+        TimingOf(i).oddities.push_back(kNoEnergy + use.error().message);
         if (use.error().code == ErrorCode::kUnsupported) continue;
         timer.reset();
         TRY_ASSIGN(timer, MakeTimer(kernels_));

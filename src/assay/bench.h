@@ -19,6 +19,8 @@ namespace cupel::assay {
 /// For each kernel, when energy is asked for. The energy counter advances some tens of times per
 /// second, so the energy of half a second is accurate to about 1 %.
 inline constexpr double kEnergySeconds = 0.5;
+/// How the oddity of a timing begins whose energy was to be measured, but could not be.
+inline constexpr const char* kNoEnergy = "its energy was not measured: ";
 
 struct BenchOptions {
   MeasureOptions measure;

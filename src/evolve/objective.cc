@@ -130,9 +130,11 @@ class Measured final : public Objective {
   Result<double> ValueOf(const records::Timing& timing) const {
     if (aim_ == Aim::kTime) return timing.median.estimate;
     if (!timing.energy) {
-      return Fail(ErrorCode::kUnsupported,
-                  "unsupported: this GPU does not report its energy consumption",
-                  "use --objective time");
+      std::string why = "unsupported: this GPU does not report its energy consumption";
+      for (const std::string& oddity : timing.oddities) {
+        if (oddity.starts_with(assay::kNoEnergy)) why = oddity;
+      }
+      return Fail(ErrorCode::kUnsupported, why, "use --objective time");
     }
     const double mj = timing.energy->joules * 1e3;
     return aim_ == Aim::kEnergy ? mj : std::sqrt(mj * timing.median.estimate);
