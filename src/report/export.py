@@ -47,6 +47,7 @@ def generate(spec):
     if backward:
         settings["backward"] = tested(spec["backward"]["settings"], backward.keep, None)
         settings["gradients"] = [gradients[i]["input"] for i in backward.keep]
+        settings["given"] = len(forward.kinds)
     package = os.path.join("src", name)
     return {
         os.path.join(package, "__init__.py"): export_text.init(spec),

@@ -110,7 +110,11 @@ def gradients_text(spec, backward):
     if not backward:
         return ["There is no backward kernel, so a backward pass through the operator raises an error."]
     text = "Gradients come from `csrc/backward.cu`."
-    if spec["wiring"]["backward"]["recompute"]:
+    part = spec["wiring"]["backward"]
+    if any(s["given"] < len(s["inputs"]) for s in part["settings"]):
+        text += (" It needs tensors that the task's model computes from the arguments. They are computed once more, "
+                 "with PyTorch, in every training step. The times below do not include it.")
+    elif part["recompute"]:
         text += (" It needs tensors that the task's autograd function computes. Therefore that function's "
                  "forward runs once more in every training step. The times below do not include it.")
     return [text]

@@ -162,7 +162,7 @@ def forward_signature(spec, tree):
 def backward_signature(spec, forward):
     part = spec["wiring"]["backward"]
     settings = part["settings"]
-    if len(columns(settings, "inputs")) != len(forward.kinds):
+    if {s["given"] for s in settings} != {len(forward.kinds)}:
         raise Unsupported("forward and backward call the reference with different arguments")
     kinds = columns(settings, "args")
     names = []
@@ -171,7 +171,7 @@ def backward_signature(spec, forward):
         name = "value_%d" % i
         if source and source[0] == "grad":
             name = "grad_%d" % source[1] if forward.count > 1 else "grad_output"
-        elif source and source[0] == "input":
+        elif source and source[0] == "input" and source[1][0] < len(forward.names):
             name = forward.names[source[1][0]]
         names.append(name + "_" if name in names else name)
     gradients = agreed(settings, "gradients")

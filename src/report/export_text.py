@@ -95,14 +95,17 @@ def backward_text(spec, forward, backward, gradients):
         "judged": "BACKWARD", "keep": backward.keep, "name": name,
         "fake": "support.empty_gradients(args, [%s])" % ", ".join(types)}
     places = [gradients[i]["input"] for i in backward.keep]
+    prepared = any(s["given"] < len(s["inputs"]) for s in part["settings"])
+    prepare = "support.prepared_by(reference_backward.Model)" if prepared else "None"
     return text + '''
 # The source of each argument of the backward kernel, and the inputs of which its results are the gradients.
 WIRING = support.Wiring(
     backward_op, %s,
-    %s, %d, reference_backward.AutogradFunction, recompute=%r, keep=%s, count=%d)
+    %s, %d, reference_backward.AutogradFunction, recompute=%r, keep=%s, count=%d,
+    prepare=%s)
 torch.library.register_autograd(%r, WIRING.backward, setup_context=WIRING.setup_context)
 ''' % (repr(part["sources"]), places, len(forward.kinds), part["recompute"], forward.keep,
-       forward.count, "%s::forward" % name)
+       forward.count, prepare, "%s::forward" % name)
 
 
 def pytest_file(name):

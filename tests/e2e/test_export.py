@@ -62,6 +62,43 @@ def backward(grad, pair, eps, shape):
     return list(torch.ops.aten.native_layer_norm_backward(grad, x, (8,), mean, rstd, w, None, (True, True, False))[:2])
 """
 
+# The backward pass gets the sum as a constant: y = x / total, and total depends on x.
+SHARES = """
+import torch, torch.nn as nn
+def forward_fn(x):
+    return x / x.sum(-1, keepdim=True)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(rows=3):
+    return [1 + torch.rand(rows, 8)]
+"""
+GIVEN_SHARES = """
+import torch, torch.nn as nn
+def forward_fn(x, total):
+    return x / total - (x / total).detach() * (x.sum(-1, keepdim=True) - x.detach().sum(-1, keepdim=True)) / total
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x, total):
+        ctx.save_for_backward(x, total)
+        return x / total
+    @staticmethod
+    def backward(ctx, grad):
+        return AutogradFunction.backward_fn(grad, *ctx.saved_tensors), None
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x, total=x.detach().sum(-1, keepdim=True))
+def get_inputs(rows=3):
+    return [(1 + torch.rand(rows, 8)).requires_grad_()]
+"""
+SHARES_STANDIN = """
+def forward(x):
+    return x / x.sum(-1, keepdim=True)
+def backward(grad, x, total):
+    return [grad / total - (grad * x).sum(-1, keepdim=True) / (total * total)]
+"""
+
 SEVERAL = """
 import torch, torch.nn as nn
 def forward_fn(x, pair, torch, bias, sizes, flag, word):
@@ -182,6 +219,20 @@ class Generation(ExportTest):
         self.assertTrue(wiring["backward"]["recompute"])
         self.assert_right(folder, reply, NORM_STANDIN)
         self.assertIn("runs once more", (folder / "README.md").read_text())
+
+    def test_constants_that_the_model_computes_for_the_backward_pass(self):
+        folder, reply, wiring = self.generate({"forward": SHARES, "backward": GIVEN_SHARES}, [setting(scales=(1e-6,))])
+        self.assertEqual([wiring["backward"]["settings"][0][k] for k in ("given",)], [1])
+        self.assert_right(folder, reply, SHARES_STANDIN)
+        self.assertIn("computed once more", (folder / "README.md").read_text())
+        done = self.run_package(folder, reply["name"], SHARES_STANDIN.replace("total * total", "total"))
+        self.assertIn("RMS error", done.stderr)
+        # A model with parameters cannot be made without the caller's.
+        shutil.rmtree(folder)
+        state = GIVEN_SHARES.replace("    def forward(self, x, fn", "    def __init__(self):\n        super().__init__()\n"
+                                     "        self.w = nn.Parameter(torch.ones(1))\n    def forward(self, x, fn")
+        _, reply, _ = self.generate({"forward": SHARES, "backward": state}, [setting(scales=(1e-6,))])
+        self.assertIn("with different arguments", reply["unsupported"])
 
     def test_many_kinds_of_arguments_and_results(self):
         settings = [setting(), setting("multi-0", bias=False, rows=2)]

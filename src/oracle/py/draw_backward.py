@@ -124,6 +124,7 @@ class BackwardDraw(Draw):
 
         with torch.no_grad():
             model, arguments = task.build(init, inputs)
+            self.model, self.model_inputs = model, arguments
             with contextlib.suppress(Captured):
                 model(*arguments, fn=record)
         if not seen:

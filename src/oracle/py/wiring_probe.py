@@ -108,6 +108,15 @@ class Probe:
                 return ["output", [i]]
         return None if isinstance(value, torch.Tensor) else ["derived", list(path)]
 
+    def given(self, init: Json) -> int:
+        """The number of the function's inputs, without those that the model computes from the others."""
+        inputs, own = self.draw.inputs, self.draw.model_inputs
+        same = len(own) < len(inputs) and all(map(same_tensor, inputs, own))
+        has_state = any(True for part in (self.draw.model.parameters(), self.draw.model.buffers()) for _ in part)
+        if not same or has_state or init or any(i is not None and i >= len(own) for i in self.draw.wanted):
+            return len(inputs)
+        return len(own)
+
     def sources(self) -> list[list[Any] | None]:
         return [self.source(v, (i,)) for i, v in enumerate(self.draw.args)]
 
@@ -139,11 +148,14 @@ def look_backward(task: Task, settings: list[Json], support: ModuleType) -> Json
         if reply["sources"] not in (None, sources):
             reply["recompute"] = True
         reply["sources"] = sources
+        given = probe.given(setting["init"])
+        if given < len(draw.inputs):
+            reply["recompute"] = True
         gradients = [{"input": i, "dtype": None if i is None else
                       dtype_name(draw.inputs[i].dtype)} for i in draw.wanted]
         reply["settings"].append({
             "id": setting["id"], "args": [describe(v) for v in draw.args],
-            "inputs": [describe(v) for v in draw.inputs], "gradients": gradients})
+            "inputs": [describe(v) for v in draw.inputs], "given": given, "gradients": gradients})
     return reply
 
 

@@ -1,6 +1,8 @@
 # Shared by the operators of an exported package: converts arguments to the form in which the kernel was
 # judged, results to the form that PyTorch requires of custom operators, and assigns gradients to inputs.
 # SPDX-License-Identifier: Apache-2.0
+import inspect
+
 import torch
 
 
@@ -146,18 +148,41 @@ def at(values, path):
     return values
 
 
+def prepared_by(model):
+    """A function of the model's inputs: the arguments that it passes to its own function."""
+    signature = inspect.signature(model.forward)
+
+    def prepare(*inputs):
+        seen = []
+
+        def record(*args, **kwargs):
+            function = signature.parameters["fn"].default
+            seen.append(inspect.signature(function).bind(*args, **kwargs).args)
+            raise Captured()
+
+        try:
+            model()(*inputs, fn=record)
+        except Captured:
+            pass
+        return seen[0]
+
+    return prepare
+
+
 class Wiring:
     """Computes gradients with the backward kernel. `sources`: where each of its arguments comes from:
     ("input", path), ("output", i), ("grad", i), ("tuple", sources), or ("derived", path). The task's
     autograd function computes derived values from shapes and numbers; they are found by running it on
     tensors without data. `grads`: for each result of the operator, the input of which it is the gradient.
-    `recompute`: the task's autograd function saves other tensors, so its forward is run once more."""
+    `recompute`: the task's autograd function saves other tensors, so its forward is run once more.
+    `prepare`: computes the arguments of the autograd function from those of the operator, if it has more."""
 
     def __init__(self, backward, sources, grads, inputs, autograd=None, recompute=False, keep=(0,),
-                 count=1):
+                 count=1, prepare=None):
         self.backward_op, self.sources, self.grads, self.inputs = backward, sources, grads, inputs
         self.autograd, self.recompute = autograd, recompute
         self.keep, self.count = keep, count  # indices of the forward operator's results, of `count`
+        self.prepare = prepare
 
     def wanted(self, sources, kind):
         for source in sources:
@@ -167,6 +192,9 @@ class Wiring:
                 yield tuple(source[1]) if kind != "grad" else source[1]
 
     def run_forward(self, inputs, context):
+        if self.prepare is not None:
+            inputs = self.prepare(*inputs)
+            context.needs_input_grad = (True,) * len(inputs)
         setup = getattr(self.autograd, "setup_context", None)
         if setup is not None and setup is not torch.autograd.Function.setup_context:
             output = self.autograd.forward(*inputs)

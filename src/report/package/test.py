@@ -123,7 +123,8 @@ def gradients(function, args, wanted, cotangents=None, seed=0):
 def check_backward(function, setting, how, seed=0):
     args, reference = draw(ops.reference_backward, setting, seed)
     wanted = SETTINGS["gradients"]
-    got, cotangents = gradients(function, args, wanted, seed=seed)
+    # The operator computes by itself what the task's model adds to the arguments.
+    got, cotangents = gradients(function, args[:SETTINGS["given"]], wanted, seed=seed)
     truth, _ = gradients(reference, in_double(args), wanted, cotangents)
     return compare_all("%s gradients %s" % (how, setting["id"]), got, truth, setting["scales"])
 
