@@ -1,12 +1,21 @@
-// Tested by the end-to-end tests.
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/trial.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
 namespace cupel::assay {
+
+namespace {
+
+bool AreNeighbours(DType dtype, double a, double b) {
+  const bool away = std::fabs(a) > std::fabs(b);
+  return std::isfinite(a) && std::isfinite(b) && std::fabs(a - b) <= 2 * HalfStep(dtype, b, away);
+}
+
+}  // namespace
 
 std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
   std::vector<records::Comparison> comparisons;
@@ -33,10 +42,14 @@ records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::O
   if (!expected.neighbours.empty()) expected.neighbours.push_back(wanted.truth);
   std::vector<double> values;
   if (IsFloating(wanted.dtype)) {
-    const task::Tensor view = clean.View();
+    const task::Tensor view = clean.View(), other = got.View();
+    const bool pairs = got.dtype == clean.dtype && got.shape == clean.shape;
     values.resize(static_cast<size_t>(view.numel()));
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = task::ElementAsDouble(view, static_cast<int64_t>(i));
+      // Both runs round: sums that differ by next to nothing may become neighbouring numbers.
+      const double mine = pairs ? task::ElementAsDouble(other, static_cast<int64_t>(i)) : 0;
+      if (pairs && AreNeighbours(wanted.dtype, mine, values[i])) values[i] = mine;
     }
     expected.truth.dtype = DType::kF64;
     expected.truth.storage = std::as_bytes(std::span(values));

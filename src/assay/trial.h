@@ -33,7 +33,8 @@ class Stopwatch {
 
 std::vector<records::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted);
 /// Compares an output with that of a clean run. The clean run's own error may be as large as the
-/// task allows, and is not counted.
+/// task allows, and is not counted. Neighbouring numbers of the type count as equal, since both
+/// runs round: the order of atomic additions may decide which of them a result becomes.
 records::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
                                 const task::Output& wanted);
 /// For RunOptions::cancelled: true after `limit`, and after a stop request.

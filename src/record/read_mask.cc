@@ -28,10 +28,15 @@ int VectorWidth(const ptx::Instr& instr) {
 class MaskBuilder {
  public:
   explicit MaskBuilder(const ptx::Function& kernel)
-      : kernel_(kernel), mask_(kernel.param_bytes, '\0'), definitions_(kernel.registers.size()) {
+      : kernel_(kernel),
+        mask_(kernel.param_bytes, '\0'),
+        definitions_(kernel.registers.size()),
+        mentions_(kernel.registers.size()) {
     for (const ptx::Param& param : kernel.params) params_[param.name] = &param;
     for (const ptx::Instr& instr : kernel.body) {
       if (!instr.operands.empty()) CountDefinitions(instr.operands[0]);
+      for (const ptx::Operand& operand : instr.operands) CountMentions(operand);
+      if (IsRegister(instr.guard)) ++mentions_[static_cast<size_t>(instr.guard)];
     }
     // Each pass follows at least one more register. Uses may precede definitions in the text.
     while (FollowRegisters()) {
@@ -50,6 +55,30 @@ class MaskBuilder {
       ++definitions_[static_cast<size_t>(operand.reg)];
     }
     for (const ptx::Operand& element : operand.elements) CountDefinitions(element);
+  }
+
+  void CountMentions(const ptx::Operand& operand) {
+    if (IsRegister(operand.reg)) ++mentions_[static_cast<size_t>(operand.reg)];
+    for (const ptx::Operand& element : operand.elements) CountMentions(element);
+  }
+
+  /// True if nothing uses what a load writes there: a vector may load padding, too.
+  bool IsDead(const ptx::Operand& element) const {
+    if (element.kind == ptx::OperandKind::kSink) return true;
+    return element.kind == ptx::OperandKind::kRegister && IsRegister(element.reg) &&
+           mentions_[static_cast<size_t>(element.reg)] == 1;
+  }
+
+  /// Marks what a load from `place` reads, without elements that nothing uses.
+  void MarkLoad(const ptx::Instr& instr, const Place& place) {
+    const auto bytes = static_cast<uint64_t>(ptx::SizeOf(instr.Types().back()));
+    const auto width = static_cast<size_t>(VectorWidth(instr));
+    const std::vector<ptx::Operand>& elements = instr.operands[0].elements;
+    if (elements.size() != width) return Mark(place, bytes * width);
+    for (size_t i = 0; i < width; ++i) {
+      if (IsDead(elements[i])) continue;
+      Mark({place.param, place.offset + static_cast<int64_t>(i * bytes)}, bytes);
+    }
   }
 
   /// Of an operand that is the address of a parameter, or a register that contains one.
@@ -118,8 +147,7 @@ class MaskBuilder {
     const bool indexed = !operand.symbol.empty() && operand.reg >= 0;
     const bool address = operand.kind == ptx::OperandKind::kAddress && !indexed;
     if (address && instr.op == ptx::Opcode::kLd && !types.empty()) {
-      Mark(*place, static_cast<uint64_t>(ptx::SizeOf(types.back())) *
-                       static_cast<uint64_t>(VectorWidth(instr)));
+      MarkLoad(instr, *place);
     } else if (address &&
                (instr.Has(ptx::Modifier::kTensor) || instr.Has(ptx::Modifier::kTensormap))) {
       Mark(*place, plan::kTensorMapBytes);
@@ -130,7 +158,7 @@ class MaskBuilder {
 
   const ptx::Function& kernel_;
   std::string mask_;
-  std::vector<int> definitions_;  // of each register
+  std::vector<int> definitions_, mentions_;  // of each register
   std::map<std::string_view, const ptx::Param*> params_;
   std::map<int, Place> places_;  // of registers
 };

@@ -174,6 +174,23 @@ def backward_signature(spec, forward):
         elif source and source[0] == "input" and source[1][0] < len(forward.names):
             name = forward.names[source[1][0]]
         names.append(name + "_" if name in names else name)
-    gradients = agreed(settings, "gradients")
+    gradients = typed_gradients(settings, part["sources"] or [])
     keep = [i for i, g in enumerate(gradients) if g["input"] is not None]
     return Signature(names, kinds, keep, len(gradients), True), gradients
+
+
+def typed_gradients(settings, sources):
+    """For each gradient its `input`, and its `dtype`, or the argument of the backward kernel `like` which it is."""
+    given = [s["gradients"] for s in settings]
+    inputs = {tuple(g["input"] for g in gradients) for gradients in given}
+    if len(inputs) != 1:
+        raise Unsupported("the function's results vary between settings")
+    result = []
+    for i, place in enumerate(inputs.pop()):
+        dtypes = {gradients[i]["dtype"] for gradients in given}
+        like = sources.index(["input", [place]]) if ["input", [place]] in sources else None
+        if len(dtypes) > 1 and like is None:
+            raise Unsupported("the types of gradients vary between settings, and the backward kernel does not get "
+                              "the arguments that they belong to")
+        result.append({"input": place, "dtype": dtypes.pop() if len(dtypes) == 1 else None, "like": like})
+    return result

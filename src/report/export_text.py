@@ -88,7 +88,8 @@ def backward_text(spec, forward, backward, gradients):
     name, part = spec["name"], spec["wiring"]["backward"]
     count = len(backward.keep)
     sizes = ["SymInt[] size_%d" % i for i in range(count)]
-    types = ["torch.%s" % gradients[i]["dtype"] for i in backward.keep]
+    types = ["torch.%s" % g["dtype"] if g["dtype"] else "args[%d].dtype" % g["like"]
+             for g in (gradients[i] for i in backward.keep)]
     text = OPERATOR % {
         "qualified": "%s::backward" % name, "schema": backward.schema(sizes),
         "direction": "backward", "extension": "_backward", "args": "args[:-%d]" % count,
