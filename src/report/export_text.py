@@ -1,6 +1,7 @@
 # Writes the generated files of an exported package. Untrusted text is inserted as Python or TOML literals.
 # SPDX-License-Identifier: Apache-2.0
 import json
+import re
 
 
 def toml(text):
@@ -130,15 +131,28 @@ if __name__ == "__main__":
 ''' % {"name": name}
 
 
+# PyTorch's libraries bring the CUDA runtime and cuBLAS, but not the driver.
+DRIVER = """
+                      libraries=["cuda"], library_dirs=[STUBS],"""
+
+
+def calls_driver(path):
+    """True if a kernel's host code calls the CUDA driver, as for tensor maps."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return re.search(r"\bcu[A-Z]\w*\s*\(", file.read()) is not None
+
+
 def setup(spec, given_flags):
     extensions = []
     for direction in ("forward", "backward"):
         if spec[direction]:
             flags = [f for f in spec[direction]["flags"] if not given_flags.match(f)]
+            driver = calls_driver(spec[direction]["kernel"])
             extensions.append('''        CUDAExtension(%r, [%r],
-                      include_dirs=%r,
+                      include_dirs=%r,%s
                       extra_compile_args={"cxx": ["-O3"], "nvcc": %r}),
-''' % ("%s._%s" % (spec["name"], direction), "csrc/%s.cu" % direction, spec["include_roots"], flags))
+''' % ("%s._%s" % (spec["name"], direction), "csrc/%s.cu" % direction, spec["include_roots"],
+       DRIVER if driver else "", flags))
     arch = ""
     if spec["arch"].endswith("a"):  # PyTorch does not choose these targets by itself
         number = spec["arch"][3:-1]
@@ -150,7 +164,10 @@ def setup(spec, given_flags):
 import os
 
 from setuptools import setup
-from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CUDAExtension
+
+# The CUDA toolkit's stand-in for the driver's library.
+STUBS = os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64", "stubs")
 %s
 os.environ.setdefault("MAX_JOBS", "2")
 setup(

@@ -70,8 +70,8 @@ def forward_fn(x):
 class Model(nn.Module):
     def forward(self, x, fn=forward_fn):
         return fn(x)
-def get_inputs(rows=3):
-    return [1 + torch.rand(rows, 8)]
+def get_inputs(rows=3, dtype="float32"):
+    return [1 + torch.rand(rows, 8).to(getattr(torch, dtype))]
 """
 GIVEN_SHARES = """
 import torch, torch.nn as nn
@@ -89,8 +89,8 @@ class AutogradFunction(torch.autograd.Function):
 class Model(nn.Module):
     def forward(self, x, fn=forward_fn):
         return fn(x, total=x.detach().sum(-1, keepdim=True))
-def get_inputs(rows=3):
-    return [(1 + torch.rand(rows, 8)).requires_grad_()]
+def get_inputs(rows=3, dtype="float32"):
+    return [(1 + torch.rand(rows, 8)).to(getattr(torch, dtype)).requires_grad_()]
 """
 SHARES_STANDIN = """
 def forward(x):
@@ -168,6 +168,7 @@ class ExportTest(CupelTest):
 
 class Generation(ExportTest):
     """Tests report/export.py with made-up facts about the kernels."""
+    kernel_code = ""
 
     def wire(self, request):
         done = subprocess.run([self.python(), SOURCE / "src/oracle/py/wiring.py"], input=json.dumps(request),
@@ -180,7 +181,7 @@ class Generation(ExportTest):
         parts, request = {}, {}
         for direction, code in codes.items():
             reference = self.write("func_%s.py" % direction, code)
-            kernel = self.write(direction + ".cu", "// " + direction)
+            kernel = self.write(direction + ".cu", self.kernel_code + "// " + direction)
             request[direction] = {"path": str(reference), "direction": direction, "name": "t", "hash": "h",
                                   "format": kind, "settings": settings}
             parts[direction] = {"kernel": str(kernel), "reference": str(reference), "flags": ["-O3"],
@@ -221,7 +222,8 @@ class Generation(ExportTest):
         self.assertIn("runs once more", (folder / "README.md").read_text())
 
     def test_constants_that_the_model_computes_for_the_backward_pass(self):
-        folder, reply, wiring = self.generate({"forward": SHARES, "backward": GIVEN_SHARES}, [setting(scales=(1e-6,))])
+        folder, reply, wiring = self.generate({"forward": SHARES, "backward": GIVEN_SHARES}, [
+            setting(scales=(1e-6,)), setting("multi-0", scales=(1e-14,), dtype="float64")])
         self.assertEqual([wiring["backward"]["settings"][0][k] for k in ("given",)], [1])
         self.assert_right(folder, reply, SHARES_STANDIN)
         self.assertIn("computed once more", (folder / "README.md").read_text())
@@ -244,6 +246,17 @@ class Generation(ExportTest):
         done = self.run_package(folder, reply["name"], SEVERAL_STANDIN.replace("+ pair[1]", "- pair[1]"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("RMS error", done.stderr)
+
+    def test_kernels_that_call_the_driver_are_linked_with_it(self):
+        def setup(code):
+            self.kernel_code = code
+            folder, _, _ = self.generate({"forward": SEVERAL}, [setting()])
+            text = (folder / "setup.py").read_text()
+            shutil.rmtree(folder)
+            return text
+        self.assertNotIn("libraries=", setup("cudaFuncSetAttribute(k, 0, 0);  cutlass(1); // cuBLAS, cu"))
+        linked = setup("static const auto error = cuTensorMapEncodeTiled (&map);")
+        self.assertIn('libraries=["cuda"], library_dirs=[STUBS]', linked)
 
     def test_a_module_as_problem(self):
         folder, reply, _ = self.generate({"forward": PROBLEM}, [setting()], kind="kernelbench")
