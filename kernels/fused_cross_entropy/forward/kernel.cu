@@ -6,7 +6,7 @@
 //    largest number as they arrive. The warps of a cluster send each other their sums. Then the
 //    piece's gradient is written. Several blocks on each multiprocessor, at different stages,
 //    keep the memory busy in both directions.
-//  - RowInRegisters: rows of up to 32 KB, a warp or a block for each.
+//  - RowInRegisters: rows of up to 16 KB, a warp or a block for each.
 //  - RowInLoops: whatever is longer or has gaps between columns.
 // Rows may begin anywhere: vectors of 16 bytes are taken at their borders, and the rest of a row on
 // either side by single elements.
@@ -28,6 +28,7 @@ constexpr int kFewChunks = 5;       // of a block, before more blocks share the 
 constexpr int kMostChunks = 27;     // of a block
 constexpr int kMostBlocks = 16;     // of a cluster
 constexpr int kOtherThreads = 256;  // of the other kernels
+constexpr int kRowsAhead = 2048;    // of RowInRegisters, whose targets are on their way
 
 // The formats: their bits, and how they become float32 and come back.
 struct Float {
@@ -387,6 +388,14 @@ __global__ void __launch_bounds__(kThreads) RowOnChip(Call<Format> call, int blo
   if (rank == 0 && threadIdx.x == 0) call.losses[number] = row.Loss();
 }
 
+// Has the target of a row that comes later fetched to the L2 cache.
+template <typename Format>
+__device__ void Prefetch(const Call<Format>& call, int64_t number) {
+  if (threadIdx.x == 0 && number + kRowsAhead < call.rows) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(call.targets + number + kRowsAhead));
+  }
+}
+
 // A row of at most kLanes * kItems vectors for each kLanes threads, which are a warp or a block.
 template <typename Format, int kLanes, int kItems>
 __global__ void __launch_bounds__(kLanes == 32 ? kOtherThreads : kLanes)
@@ -397,6 +406,7 @@ __global__ void __launch_bounds__(kLanes == 32 ? kOtherThreads : kLanes)
   const int64_t number = int64_t{blockIdx.x} * kRows + threadIdx.x / kLanes;
   if (number >= call.rows) return;
   const int lane = threadIdx.x % kLanes;
+  Prefetch(call, number);
   const int64_t target = call.targets[number];
   Bits* const x = call.logits + number * call.row_stride;
   const Span<Format> span(x, static_cast<int>(call.columns));
@@ -530,25 +540,30 @@ static void Launch(torch::Tensor& logits, const torch::Tensor& target, torch::Te
   const auto rows = static_cast<unsigned>(call.rows);
   const bool dense = call.stride == 1 || call.columns == 1;
   const int64_t vectors = call.columns / kEach<Format>;
-  if (dense && vectors <= 256) {
-    constexpr int kRows = kOtherThreads / 32;
-    const auto kernel = vectors <= 32    ? RowInRegisters<Format, 32, 1>
-                        : vectors <= 64  ? RowInRegisters<Format, 32, 2>
-                        : vectors <= 128 ? RowInRegisters<Format, 32, 4>
-                                         : RowInRegisters<Format, 32, 8>;
-    kernel<<<(rows + kRows - 1) / kRows, kOtherThreads, 0, stream>>>(call);
-    return;
-  }
-  if (dense && vectors <= 512) {
-    RowInRegisters<Format, 128, 4><<<rows, 128, 0, stream>>>(call);
-    return;
-  }
   if (dense && vectors <= 1024) {
-    RowInRegisters<Format, 256, 4><<<rows, 256, 0, stream>>>(call);
-    return;
-  }
-  if (dense && vectors <= 2048) {
-    RowInRegisters<Format, 256, 8><<<rows, 256, 0, stream>>>(call);
+    constexpr int kRows = kOtherThreads / 32;  // of a block whose warps take rows of their own
+    const auto go = [&](auto kernel, int threads, unsigned rows_of_block) {
+      kernel<<<(rows + rows_of_block - 1) / rows_of_block, threads, 0, stream>>>(call);
+    };
+    if (vectors <= 32) {
+      go(RowInRegisters<Format, 32, 1>, kOtherThreads, kRows);
+    } else if (vectors <= 64) {
+      go(RowInRegisters<Format, 32, 2>, kOtherThreads, kRows);
+    } else if (vectors <= 128) {
+      go(RowInRegisters<Format, 32, 4>, kOtherThreads, kRows);
+    } else if (vectors <= 192) {
+      go(RowInRegisters<Format, 64, 3>, 64, 1);
+    } else if (vectors <= 256) {
+      go(RowInRegisters<Format, 64, 4>, 64, 1);
+    } else if (vectors <= 384) {
+      go(RowInRegisters<Format, 128, 3>, 128, 1);
+    } else if (vectors <= 512) {
+      go(RowInRegisters<Format, 128, 4>, 128, 1);
+    } else if (vectors <= 768) {
+      go(RowInRegisters<Format, 256, 3>, 256, 1);
+    } else {
+      go(RowInRegisters<Format, 256, 4>, 256, 1);
+    }
     return;
   }
   const auto chunks = [&](int blocks) {

@@ -3,15 +3,15 @@
 // means, and blocks, or clusters of them, put these together.
 //  - Rows: the numbers of a row stay in registers, kItems vectors of 16 bytes for a thread; weights
 //    and biases wait in shared memory. A part of a warp, a warp or a block shares a row.
-//  - RowInParts: rows of up to 64 KB, and long ones that are not whole vectors. One block, or a
-//    cluster of up to 16, keeps a row in shared memory.
-//  - RowAhead: longer rows. Clusters of up to 16 blocks go from row to row.
-//  - RowAtOnce: few rows, where only latency counts, and those that do not come in aligned vectors.
-//    All is asked for together.
-//  - RowInLoops: rows that are too long or aligned otherwise.
+//  - RowOnChip: longer rows (Hopper). A cluster of 1 to 16 blocks keeps a row in registers and
+//    shared memory.
+//  - RowAtOnce: few rows, where only latency counts, and short rows that are aligned otherwise. All
+//    is asked for together.
+//  - RowInLoops: whatever is longer or aligned otherwise.
+// Rows of odd lengths begin anywhere in a vector. Vectors are taken at their borders, and the rest
+// of a row on either side by single numbers. Their weights are cut out of two vectors.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
-#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -21,8 +21,10 @@
 #include <cstdint>
 
 constexpr int kWarpThreads = 128;  // of a block whose warps take rows of their own; tune: 64, 128
-constexpr int kPartThreads = 512;  // of RowInParts, at most
-constexpr int kAheadItems = 4;     // of RowAhead, vectors of a thread
+constexpr int kHeld = 4;           // vectors of each of these threads in registers
+constexpr int kChunk = 512;        // vectors of a bulk copy to shared memory
+constexpr int kPiece = 2048;       // vectors of a block, before more blocks share the row
+constexpr int kMostChunks = 27;    // of a block
 constexpr int kLoopThreads = 256;
 constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block
 constexpr int kMostBlocks = 16;    // of a cluster
@@ -82,16 +84,6 @@ struct Format16 {
 using Half = Format16<at::Half, __half2>;
 using BFloat16 = Format16<at::BFloat16, __nv_bfloat162>;
 
-// Without a branch.
-__device__ void CopyAsync(uint4* to, const uint4* from, bool really) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n"
-      "@p cp.async.cg.shared.global [%0], [%1], 16;\n}" ::"r"(
-          static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(static_cast<int>(really))
-      : "memory");
-}
-
 // Keeps the compiler from holding on to the numbers as float32, in twice the registers.
 __device__ void StayPacked(uint4& v) { asm("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
@@ -108,69 +100,6 @@ __device__ float OfWarp(float value) {
 struct alignas(16) Moments {
   float count, mean, squares;
 };
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-__device__ uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// What the blocks of a cluster tell each other about a row: each sends its part to the shared
-// memory of all, itself included, and waits for as many. Rows take turns between two places: a
-// block sends for the row after next when it has had all parts of the next one, whose senders have
-// read those of this one.
-struct Exchange {
-  Moments parts[2][kMostBlocks];
-  uint64_t barriers[2];
-
-  // By all threads of the cluster.
-  __device__ void Start() {
-    if (threadIdx.x == 0) {
-      for (uint64_t& barrier : barriers) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&barrier))
-                     : "memory");
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-  }
-  // By one warp.
-  __device__ void Send(Moments part, int turn, int rank, int blocks) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t mine = SharedAddress(&barriers[turn]);
-    if (lane == 0) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine),
-                   "r"(static_cast<int>(sizeof(Moments)) * blocks)
-                   : "memory");
-    }
-    if (lane < blocks) {
-      uint32_t to, its_barrier;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;"
-          : "=r"(to)
-          : "r"(SharedAddress(&parts[turn][rank])), "r"(lane));
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(its_barrier) : "r"(mine), "r"(lane));
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %1}, "
-          "[%4];" ::"r"(to),
-          "f"(part.count), "f"(part.mean), "f"(part.squares), "r"(its_barrier)
-          : "memory");
-    }
-  }
-  __device__ void Wait(int turn, int phase) {
-    uint32_t complete;
-    do {
-      asm volatile(
-          "{\n.reg .pred p;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-          "selp.b32 %0, 1, 0, p;\n}"
-          : "=r"(complete)
-          : "r"(SharedAddress(&barriers[turn])), "r"(phase)
-          : "memory");
-    } while (complete == 0);
-  }
-};
-#endif
 
 // The moments of all numbers of `many` parts, at most kLanes, for all threads of a warp.
 template <int kLanes>
@@ -191,299 +120,393 @@ __device__ Moments OfBlock(Moments mine, Moments* partial) {
   return OfParts<32>(partial, blockDim.x / 32);
 }
 
-// A row, or a part of one, as whole vectors of kSize numbers at their borders, and up to kSize - 1
-// single numbers on either side, the `extra` ones.
-template <int kSize>
+// The moments of all numbers of kLanes neighbours, for all of them.
+template <int kLanes = 32>
+__device__ Moments OfWarp(const Moments& part) {
+  const float count = OfWarp<kLanes>(part.count);
+  const float mean = count > 0 ? OfWarp<kLanes>(part.count * part.mean) / count : 0;
+  const float distance = part.mean - mean;
+  return {count, mean, OfWarp<kLanes>(part.squares + part.count * distance * distance)};
+}
+
+// Those of `many` parts.
+__device__ Moments OfAll(const Moments* parts, int many) {
+  const int lane = threadIdx.x % 32;
+  float count = 0, sum = 0, squares = 0;
+  for (int i = lane; i < many; i += 32) {
+    count += parts[i].count;
+    sum += parts[i].count * parts[i].mean;
+  }
+  count = OfWarp(count);
+  const float mean = OfWarp(sum) / count;
+  for (int i = lane; i < many; i += 32) {
+    const float distance = parts[i].mean - mean;
+    squares += parts[i].squares + parts[i].count * distance * distance;
+  }
+  return {count, mean, OfWarp(squares)};
+}
+
+// Sums over the numbers that a thread has seen, around the mean of the first m of them, a vector.
+// That is no more than sqrt(n / m) deviations away from the mean of all n, so the variance is right
+// to some n / m units of float32's last place.
+struct Sums {
+  float pivot = 0, count = 0, sum = 0, squares = 0;
+
+  template <int kMany>
+  __device__ void Add(const float (&x)[kMany]) {
+    if (count == 0) {
+#pragma unroll
+      for (const float number : x) pivot += number * (1.0f / kMany);
+    }
+    count += kMany;
+#pragma unroll
+    for (const float number : x) {
+      const float distance = number - pivot;
+      sum += distance;
+      squares += distance * distance;
+    }
+  }
+  template <typename Format>
+  __device__ void Add(uint4 v) {
+    float x[Format::kEach];
+    Format::Widen(v, x);
+    Add(x);
+  }
+  __device__ Moments Result() const {
+    const float mean = count > 0 ? sum / count : 0;
+    return {count, pivot + mean, squares - sum * mean};
+  }
+};
+
+// A normalised vector, with `scale` and `shift` of its row.
+template <typename Format>
+__device__ uint4 Result(uint4 vector, float scale, float shift,
+                        const float (&weights)[Format::kEach],
+                        const float (&biases)[Format::kEach]) {
+  float v[Format::kEach];
+  Format::Widen(vector, v);
+#pragma unroll
+  for (int e = 0; e < Format::kEach; ++e) v[e] = (v[e] * scale + shift) * weights[e] + biases[e];
+  return Format::Narrow(v);
+}
+
+// A row as whole vectors of kSize numbers at their borders, and up to kSize - 1 single numbers on
+// either side, the `extra` ones. kWhole: there are none of these.
+template <int kSize, bool kWhole>
 struct Span {
   int64_t start;  // number, the first of the first vector
   int units, head, extra;
 
   // `many` numbers from the number `first` on.
   __device__ Span(int64_t first, int many) {
-    head = min(static_cast<int>(-first & (kSize - 1)), many);
+    head = kWhole ? 0 : min(static_cast<int>(-first & (kSize - 1)), many);
     start = first + head;
     units = (many - head) / kSize;
-    extra = many - units * kSize;
+    extra = kWhole ? 0 : many - units * kSize;
   }
   // Number i < extra, counted from `start`.
   __device__ int Extra(int i) const { return i < head ? i - head : units * kSize + i - head; }
 };
 
-// The weights (or biases) of a vector. Those of rows that are not whole vectors may lie anywhere.
+// The weights (or biases) of a vector, from the one of number i on. kWhole: they are a vector, too.
+// If not, they are cut out of the two vectors that hold them, unless these reach beyond the
+// weights.
 template <typename Format, bool kWhole>
-__device__ void Weights(const typename Format::Number* weights, float (&wide)[Format::kEach]) {
+__device__ void Weights(const typename Format::Number* weights, int i, int features,
+                        float (&wide)[Format::kEach]) {
+  constexpr int kEach = Format::kEach;
+  const auto* const first = weights + i;
   if constexpr (kWhole) {
-    Format::Widen(*reinterpret_cast<const uint4*>(weights), wide);
+    Format::Widen(*reinterpret_cast<const uint4*>(first), wide);
   } else {
+    const auto shift = static_cast<int>(reinterpret_cast<uintptr_t>(first) % sizeof(uint4));
+    const int before = shift / static_cast<int>(sizeof(*first));
+    if (i >= before && i - before + 2 * kEach <= features) {
+      const auto* const from = reinterpret_cast<const uint4*>(first - before);
+      const uint4 a = from[0], b = from[1];
+      // Words from `shift` bytes on, which are the same for a whole row.
+      const int bits = shift % 4 * 8;
+      const auto cut = [&](unsigned c, unsigned d, unsigned e, unsigned f, unsigned g) {
+        Format::Widen(make_uint4(__funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits),
+                                 __funnelshift_r(e, f, bits), __funnelshift_r(f, g, bits)),
+                      wide);
+      };
+      if (shift < 4) {
+        cut(a.x, a.y, a.z, a.w, b.x);
+      } else if (shift < 8) {
+        cut(a.y, a.z, a.w, b.x, b.y);
+      } else if (shift < 12) {
+        cut(a.z, a.w, b.x, b.y, b.z);
+      } else {
+        cut(a.w, b.x, b.y, b.z, b.w);
+      }
+    } else {
 #pragma unroll
-    for (int e = 0; e < Format::kEach; ++e) wide[e] = static_cast<float>(weights[e]);
+      for (int e = 0; e < kEach; ++e) wide[e] = static_cast<float>(first[e]);
+    }
   }
 }
 
+// What the L2 cache drops first are then lines of y, which it has to write anyway.
+__device__ uint64_t StayPolicy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint4 Load(const uint4* from, uint64_t policy) {
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from), "l"(policy));
+  return v;
+}
+
 // kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
-template <typename Format, int kLanes, int kItems>
-__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 : kWarpThreads)
-    Rows(const uint4* __restrict__ x, const uint4* __restrict__ weights,
-         const uint4* __restrict__ biases, uint4* __restrict__ y, int rows, int vectors,
-         float eps) {
+template <typename Format, bool kWhole, int kLanes, int kItems>
+__global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
+                                  : kItems == 1         ? 1024
+                                                        : 512)
+    Rows(const typename Format::Number* __restrict__ x,
+         const typename Format::Number* __restrict__ weights,
+         const typename Format::Number* __restrict__ biases,
+         typename Format::Number* __restrict__ y, int rows, int features, float eps) {
+  using T = typename Format::Number;
   constexpr int kEach = Format::kEach;
   constexpr int kWide = kLanes < 32 ? kLanes : 32;
-  extern __shared__ uint4 staged[];  // weights and biases
+  extern __shared__ uint4 staged[];  // weights and biases of whole vectors
   __shared__ Moments partial[32];
   const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
   const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
   const int lane = threadIdx.x % lanes;
-  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
-    __pipeline_memcpy_async(staged + i, weights + i, sizeof(uint4));
-    __pipeline_memcpy_async(staged + vectors + i, biases + i, sizeof(uint4));
+  const int vectors = features / kEach;
+  if constexpr (kWhole) {
+    const auto* const first_weight = reinterpret_cast<const uint4*>(weights);
+    const auto* const first_bias = reinterpret_cast<const uint4*>(biases);
+    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+      __pipeline_memcpy_async(staged + i, first_weight + i, sizeof(uint4));
+      __pipeline_memcpy_async(staged + vectors + i, first_bias + i, sizeof(uint4));
+    }
+    __pipeline_commit();
   }
-  __pipeline_commit();
-  const int64_t start = static_cast<int64_t>(row) * vectors + lane;
-  const int end = row < rows ? vectors - lane : 0;
+  const Span<kEach, kWhole> span(static_cast<int64_t>(row) * features, row < rows ? features : 0);
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
+  const int end = span.units - lane;
+  const uint64_t policy = StayPolicy();
   uint4 value[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     value[item] = make_uint4(0, 0, 0, 0);
-    if (item * lanes < end) value[item] = x[start + item * lanes];
+    if (item * lanes < end) value[item] = Load(from + item * lanes, policy);
   }
-
-  const float length = kEach * static_cast<float>(vectors);
-  float sum = 0, count = 0;
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    float v[kEach];
-    Format::Widen(value[item], v);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) sum += v[e];
-    StayPacked(value[item]);
-    count += item * lanes < end ? kEach : 0;
-  }
-  sum = OfWarp<kWide>(sum);
-  // A warp of a block may have fewer numbers than others, or none.
-  count = kLanes == kWholeBlock ? OfWarp(count) : length;
-  Moments moments{count, count > 0 ? sum / count : 0, 0};
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (item * lanes >= end) continue;
-    float v[kEach];
-    Format::Widen(value[item], v);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      moments.squares += (v[e] - moments.mean) * (v[e] - moments.mean);
-    }
-    StayPacked(value[item]);
-  }
-  moments.squares = OfWarp<kWide>(moments.squares);
-  if constexpr (kLanes == kWholeBlock) moments = OfBlock(moments, partial);
-  const float scale = rsqrtf(moments.squares / length + eps);
-
-  __pipeline_wait_prior(0);
-  if constexpr (kLanes != kWholeBlock) __syncthreads();  // otherwise, each uses what it has copied
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (item * lanes >= end) continue;
-    float v[kEach], w[kEach], b[kEach];
-    Format::Widen(value[item], v);
-    Format::Widen(staged[lane + item * lanes], w);
-    Format::Widen(staged[vectors + lane + item * lanes], b);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) v[e] = (v[e] - moments.mean) * scale * w[e] + b[e];
-    y[start + item * lanes] = Format::Narrow(v);
-  }
-}
-
-// A block, or (kShared) a cluster of blocks, for each row. A block keeps its part, of at most
-// `part` numbers, in shared memory, where a thread waits only for what it will compute itself.
-// kWhole: rows are whole vectors.
-template <typename Format, bool kWhole, bool kShared>
-__global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
-    RowInParts(const typename Format::Number* __restrict__ x,
-               const typename Format::Number* __restrict__ weights,
-               const typename Format::Number* __restrict__ biases,
-               typename Format::Number* __restrict__ y, int features, int part, float eps) {
-  using T = typename Format::Number;
-  constexpr int kEach = Format::kEach;
-  extern __shared__ uint4 held[];
-  __shared__ Moments partial[32];
-  int rank = 0, blocks = 1;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ Exchange exchange;
-  if constexpr (kShared) {
-    rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-    blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  }
-#endif
-  const int first = rank * part;
-  const Span<kEach> span(static_cast<int64_t>(blockIdx.x / blocks) * features + first,
-                         max(min(part, features - first), 0));
-  const auto* const from = reinterpret_cast<const uint4*>(x + span.start);
-  auto* const to = reinterpret_cast<uint4*>(y + span.start);
-  weights += first + span.head;
-  biases += first + span.head;
-  const int threads = static_cast<int>(blockDim.x);
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    __pipeline_memcpy_async(held + i, from + i, sizeof(uint4));
-  }
-  __pipeline_commit();
-  const bool has_extra = !kWhole && threadIdx.x < span.extra;
-  const int extra = span.Extra(threadIdx.x);
+  const bool has_extra = !kWhole && lane < span.extra;
+  const int extra = span.Extra(lane);
   const float single = has_extra ? static_cast<float>(x[span.start + extra]) : 0;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) exchange.Start();
-#endif
-  __pipeline_wait_prior(0);
-  float sum = single, count = has_extra ? 1 : 0;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float v[kEach];
-    Format::Widen(held[i], v);
+
+  Sums sums;
 #pragma unroll
-    for (int e = 0; e < kEach; ++e) sum += v[e];
-    count += kEach;
-  }
-  sum = OfWarp(sum);
-  count = OfWarp(count);
-  Moments moments{count, count > 0 ? sum / count : 0, 0};
-  if (has_extra) moments.squares = (single - moments.mean) * (single - moments.mean);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float v[kEach];
-    Format::Widen(held[i], v);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      moments.squares += (v[e] - moments.mean) * (v[e] - moments.mean);
-    }
-  }
-  moments.squares = OfWarp(moments.squares);
-  moments = OfBlock(moments, partial);
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) {
-    if (threadIdx.x < 32) exchange.Send(moments, 0, rank, blocks);
-    exchange.Wait(0, 0);
-    moments = OfParts<kMostBlocks>(exchange.parts[0], blocks);
-  }
-#endif
-  const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float v[kEach], w[kEach], b[kEach];
-    Format::Widen(held[i], v);
-    Weights<Format, kWhole>(weights + i * kEach, w);
-    Weights<Format, kWhole>(biases + i * kEach, b);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) v[e] = (v[e] - moments.mean) * scale * w[e] + b[e];
-    to[i] = Format::Narrow(v);
+  for (int item = 0; item < kItems; ++item) {
+    if (item * lanes < end) sums.Add<Format>(value[item]);
+    StayPacked(value[item]);
   }
   if (has_extra) {
-    y[span.start + extra] =
-        static_cast<T>((single - moments.mean) * scale * static_cast<float>(weights[extra]) +
-                       static_cast<float>(biases[extra]));
+    const float numbers[] = {single};
+    sums.Add(numbers);
+  }
+  Moments moments = OfWarp<kWide>(sums.Result());
+  if constexpr (kLanes == kWholeBlock) moments = OfBlock(moments, partial);
+  const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
+  const float shift = -moments.mean * scale;
+
+  if constexpr (kWhole) {
+    __pipeline_wait_prior(0);
+    if (kLanes != kWholeBlock) __syncthreads();  // otherwise, each uses what it has copied
+  }
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (item * lanes >= end) continue;
+    const int i = lane + item * lanes;
+    float w[kEach], b[kEach];
+    if constexpr (kWhole) {
+      Format::Widen(staged[i], w);
+      Format::Widen(staged[vectors + i], b);
+    } else {
+      Weights<Format, false>(weights, span.head + i * kEach, features, w);
+      Weights<Format, false>(biases, span.head + i * kEach, features, b);
+    }
+    to[item * lanes] = Result<Format>(value[item], scale, shift, w, b);
+  }
+  if (has_extra) {
+    const int i = span.head + extra;
+    y[span.start + extra] = static_cast<T>(
+        (single * scale + shift) * static_cast<float>(weights[i]) + static_cast<float>(biases[i]));
   }
 }
 
-// A cluster of blocks for each row, each of which has a part of at most `part` vectors. All
-// clusters that run at a time go from row to row: the numbers of one are in registers, and the next
-// is on its way to shared memory, where weights and biases stay. A thread waits only for what it
-// will compute itself.
-template <typename Format>
-__global__ void __launch_bounds__(1024)
-    RowAhead(const uint4* __restrict__ x, const uint4* __restrict__ weights,
-             const uint4* __restrict__ biases, uint4* __restrict__ y, int rows, int vectors,
-             int part, float eps) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  constexpr int kEach = Format::kEach;
-  extern __shared__ uint4 staged[];
-  __shared__ Moments partial[2][32];
-  __shared__ Exchange exchange;
-  const int rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-  const int blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  exchange.Start();
-  const int threads = static_cast<int>(blockDim.x);
-  const int first = rank * part + static_cast<int>(threadIdx.x);
-  const int end = min(part, vectors - rank * part) - static_cast<int>(threadIdx.x);
-  const int step = static_cast<int>(gridDim.x) / blocks;
-  int row = static_cast<int>(blockIdx.x) / blocks;
-  x += first;
-  y += first;
-  weights += first;
-  biases += first;
-  const int each = kAheadItems * threads;
-  uint4* const mine = staged + threadIdx.x;
-  uint4* const next = mine + 2 * each;
-  const auto fetch = [&](int row) {
-    const uint4* const from = x + static_cast<int64_t>(row) * vectors;
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      CopyAsync(next + item * threads, from + item * threads, item * threads < end);
-    }
-    __pipeline_commit();
-  };
-  fetch(row);
-#pragma unroll
-  for (int item = 0; item < kAheadItems; ++item) {
-    CopyAsync(mine + item * threads, weights + item * threads, item * threads < end);
-    CopyAsync(mine + each + item * threads, biases + item * threads, item * threads < end);
-  }
-  __pipeline_commit();
-  const float length = kEach * static_cast<float>(vectors);
-  float count = 0;  // of numbers of this warp
-#pragma unroll
-  for (int item = 0; item < kAheadItems; ++item) count += item * threads < end ? kEach : 0;
-  count = OfWarp(count);
-  for (int turn = 0, phase = 0; row < rows; row += step) {
-    __pipeline_wait_prior(0);
-    uint4 value[kAheadItems];
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      value[item] = item * threads < end ? next[item * threads] : make_uint4(0, 0, 0, 0);
-    }
-    if (row + step < rows) fetch(row + step);
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
-    float sum = 0;
+// A barrier that opens when `bytes` bytes have arrived.
+__device__ void Await(uint64_t* barrier, int bytes) {
+  const uint32_t address = SharedAddress(barrier);
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
+
+__device__ void WaitFor(uint64_t* barrier) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+      "@!done bra AGAIN;\n}" ::"r"(SharedAddress(barrier))
+      : "memory");
+}
+
+__device__ void Copy(uint4* to, const uint4* from, int bytes, uint64_t* barrier, uint64_t policy) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier)), "l"(policy)
+      : "memory");
+}
+
+// Writes to the shared memory of a block of the cluster, and counts the bytes at its barrier.
+__device__ void Send(const Moments& part, Moments* to, uint64_t* barrier, int block) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %3}, "
+      "[barrier];\n}" ::"r"(SharedAddress(to)),
+      "r"(SharedAddress(barrier)), "r"(block), "f"(part.count), "f"(part.mean), "f"(part.squares)
+      : "memory");
+}
+#endif
+
+// A block, or a cluster of them, for each row. The first vectors of a block's piece go to
+// registers, the others to shared memory. The warps of a cluster send each other their sums.
+template <typename Format, bool kWhole, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    RowOnChip(const typename Format::Number* __restrict__ x,
+              const typename Format::Number* __restrict__ weights,
+              const typename Format::Number* __restrict__ biases,
+              typename Format::Number* __restrict__ y, int features, float eps, int blocks) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  using T = typename Format::Number;
+  constexpr int kEach = Format::kEach;
+  constexpr int kWarps = kThreads / 32;
+  extern __shared__ uint4 piece[];
+  __shared__ uint64_t arrived[kMostChunks], exchanged;
+  __shared__ Moments partial[kMostBlocks * kWarps];
+  const int rank = static_cast<int>(blockIdx.x % blocks);
+  const Span<kEach, kWhole> span(static_cast<int64_t>(blockIdx.x / blocks) * features, features);
+  const int first = static_cast<int>(static_cast<int64_t>(span.units) * rank / blocks);
+  const int end = static_cast<int>(static_cast<int64_t>(span.units) * (rank + 1) / blocks);
+  const int count = end - first;
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + first;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + first;
+  const bool has_extra = rank == 0 && threadIdx.x < span.extra;
+  const int extra = span.Extra(threadIdx.x);
+
+  const int shared = max(count - kHeld * kThreads, 0);
+  const int chunks = (shared + kChunk - 1) / kChunk;
+  const uint64_t policy = StayPolicy();
+  if (threadIdx.x < chunks) {
+    const int start = threadIdx.x * kChunk;
+    const int bytes = min(shared - start, kChunk) * static_cast<int>(sizeof(uint4));
+    uint64_t* const barrier = arrived + threadIdx.x;
+    Await(barrier, bytes);
+    Copy(piece + start, from + kHeld * kThreads + start, bytes, barrier, policy);
+  }
+  uint4 held[kHeld];
 #pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      float v[kEach];
-      Format::Widen(value[item], v);
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) sum += v[e];
-      StayPacked(value[item]);
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kThreads + threadIdx.x;
+    held[item] = i < count ? Load(from + i, policy) : make_uint4(0, 0, 0, 0);
+  }
+  const float single = has_extra ? static_cast<float>(x[span.start + extra]) : 0;
+  if (blocks > 1) {
+    if (threadIdx.x == 0) {
+      Await(&exchanged, blocks * kWarps * static_cast<int>(sizeof(Moments)));
     }
-    sum = OfWarp(sum);
-    Moments moments{count, count > 0 ? sum / count : 0, 0};
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  }
+  __syncthreads();
+
+  Sums sums;
 #pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      if (item * threads >= end) continue;
-      float v[kEach];
-      Format::Widen(value[item], v);
+  for (int item = 0; item < kHeld; ++item) {
+    if (item * kThreads + threadIdx.x < count) sums.Add<Format>(held[item]);
+    StayPacked(held[item]);
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitFor(arrived + chunk);
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        moments.squares += (v[e] - moments.mean) * (v[e] - moments.mean);
-      }
-      StayPacked(value[item]);
+    for (int item = 0; item < kChunk / kThreads; ++item) {
+      const int i = chunk * kChunk + item * kThreads + threadIdx.x;
+      if (i < shared) sums.Add<Format>(piece[i]);
     }
-    moments.squares = OfWarp(moments.squares);
-    if (threadIdx.x % 32 == 0) partial[turn][threadIdx.x / 32] = moments;
+  }
+  if (has_extra) {
+    const float numbers[] = {single};
+    sums.Add(numbers);
+  }
+  uint4 weight[kHeld], bias[kHeld];
+  if constexpr (kWhole) {
+    const auto* const first_weight = reinterpret_cast<const uint4*>(weights) + first;
+    const auto* const first_bias = reinterpret_cast<const uint4*>(biases) + first;
+#pragma unroll
+    for (int item = 0; item < kHeld; ++item) {
+      const int i = item * kThreads + threadIdx.x;
+      if (i >= count) continue;
+      weight[item] = first_weight[i];
+      bias[item] = first_bias[i];
+    }
+  }
+  Moments moments = OfWarp(sums.Result());
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (blocks > 1) {
+    // The other blocks must have begun before their shared memory is written to.
+    asm volatile("barrier.cluster.wait;" ::: "memory");
+    if (lane < blocks) Send(moments, partial + rank * kWarps + warp, &exchanged, lane);
+    WaitFor(&exchanged);
+  } else {
+    if (lane == 0) partial[warp] = moments;
     __syncthreads();
-    if (threadIdx.x < 32) {
-      exchange.Send(OfParts<32>(partial[turn], threads / 32), turn, rank, blocks);
-    }
-    exchange.Wait(turn, phase);
-    moments = OfParts<kMostBlocks>(exchange.parts[turn], blocks);
-    phase ^= turn;
-    turn ^= 1;
-    const float scale = rsqrtf(moments.squares / length + eps);
-    uint4* const to = y + static_cast<int64_t>(row) * vectors;
+  }
+  moments = OfAll(partial, blocks * kWarps);
+
+  const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
+  const float shift = -moments.mean * scale;
+  const auto number = [&](int i) { return span.head + (first + i) * kEach; };
 #pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      if (item * threads >= end) continue;
-      float v[kEach], w[kEach], b[kEach];
-      Format::Widen(value[item], v);
-      Format::Widen(mine[item * threads], w);
-      Format::Widen(mine[each + item * threads], b);
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) v[e] = (v[e] - moments.mean) * scale * w[e] + b[e];
-      to[item * threads] = Format::Narrow(v);
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kThreads + threadIdx.x;
+    if (i >= count) continue;
+    float w[kEach], b[kEach];
+    if constexpr (kWhole) {
+      Format::Widen(weight[item], w);
+      Format::Widen(bias[item], b);
+    } else {
+      Weights<Format, false>(weights, number(i), features, w);
+      Weights<Format, false>(biases, number(i), features, b);
     }
+    to[i] = Result<Format>(held[item], scale, shift, w, b);
+  }
+#pragma unroll(kWhole ? 4 : 2)
+  for (int i = kHeld * kThreads + threadIdx.x; i < count; i += kThreads) {
+    float w[kEach], b[kEach];
+    Weights<Format, kWhole>(weights, number(i), features, w);
+    Weights<Format, kWhole>(biases, number(i), features, b);
+    to[i] = Result<Format>(piece[i - kHeld * kThreads], scale, shift, w, b);
+  }
+  if (has_extra) {
+    const int i = span.head + extra;
+    y[span.start + extra] = static_cast<T>(
+        (single * scale + shift) * static_cast<float>(weights[i]) + static_cast<float>(biases[i]));
   }
 #endif
 }
@@ -611,96 +634,89 @@ struct Call {
   cudaStream_t stream;
 };
 
-// A launch of `groups` clusters of `blocks`, or of single blocks; if they `stay`, of at most as
-// many as run at a time. False if the GPU has no place for such clusters.
-template <typename... Parameters, typename... Arguments>
-static bool InClusters(void (*kernel)(Parameters...), int64_t groups, int blocks, int threads,
-                       size_t shared, bool stay, cudaStream_t stream, Arguments... arguments) {
-  cudaLaunchAttribute attributes[2];
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-  attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
-  cudaLaunchConfig_t config{};
-  config.gridDim = {static_cast<unsigned>(groups * blocks), 1, 1};
-  config.blockDim = {static_cast<unsigned>(threads), 1, 1};
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = blocks > 1 ? 2 : 0;
-  // 48 KB, from which on this is necessary, include what the kernel has of its own.
+template <typename Format, bool kWhole, int kLanes, int kItems>
+static void InRegisters(const Call& call) {
+  using T = typename Format::Number;
+  const auto vectors = static_cast<int>(call.features / Format::kEach);
+  const bool block = kLanes == kWholeBlock;
+  const int threads = block ? (vectors + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
+  const int rows = block ? 1 : threads / kLanes;  // of a block
+  const auto blocks = static_cast<unsigned>((int64_t{call.rows} + rows - 1) / rows);
+  const size_t shared = kWhole ? 2 * vectors * sizeof(uint4) : 0;
+  const auto kernel = Rows<Format, kWhole, kLanes, kItems>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared)));
-  if (blocks > 8) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  kernel<<<blocks, threads, shared, call.stream>>>(
+      static_cast<const T*>(call.x), static_cast<const T*>(call.weights),
+      static_cast<const T*>(call.biases), static_cast<T*>(call.y), call.rows,
+      static_cast<int>(call.features), call.eps);
+}
+
+// False if rows are too long. `few`: only latency counts.
+template <typename Format, bool kWhole>
+static bool InRegisters(const Call& call, int64_t most, bool few) {
+  const int64_t vectors = call.features / Format::kEach;
+  if (vectors > most) return false;
+  if (vectors <= 16) {
+    InRegisters<Format, kWhole, 16, 1>(call);
+  } else if (vectors <= 32) {
+    InRegisters<Format, kWhole, 32, 1>(call);
+  } else if (few && vectors <= 1024) {
+    InRegisters<Format, kWhole, kWholeBlock, 1>(call);
+  } else if (vectors <= 64) {
+    InRegisters<Format, kWhole, 32, 2>(call);
+  } else if (vectors <= 96) {
+    InRegisters<Format, kWhole, 32, 3>(call);
+  } else if (vectors <= 160) {
+    InRegisters<Format, kWhole, 32, 5>(call);
+  } else if (vectors <= 256) {
+    InRegisters<Format, kWhole, kWhole ? 32 : kWholeBlock, kWhole ? 8 : 2>(call);
+  } else {
+    InRegisters<Format, kWhole, kWholeBlock, 4>(call);
   }
-  if (blocks > 8 || stay) {
-    int active = 0;
-    C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
-    if (active == 0) return false;
-    if (stay) {  // all have as many rows, or one less
-      const int64_t turns = (groups + active - 1) / active;
-      groups = (groups + turns - 1) / turns;
-      config.gridDim.x = static_cast<unsigned>(groups * blocks);
-    }
-  }
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
   return true;
 }
 
-template <typename Format, int kLanes, int kItems>
-static void InRegisters(const Call& call) {
-  const int vectors = static_cast<int>(call.features / Format::kEach);
-  const bool block = kLanes == kWholeBlock;
-  const int threads = block ? (vectors + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
-  const int rows_of_block = block ? 1 : threads / kLanes;
-  InClusters(Rows<Format, kLanes, kItems>, (int64_t{call.rows} + rows_of_block - 1) / rows_of_block,
-             1, threads, 2 * vectors * sizeof(uint4), false, call.stream,
-             static_cast<const uint4*>(call.x), static_cast<const uint4*>(call.weights),
-             static_cast<const uint4*>(call.biases), static_cast<uint4*>(call.y), call.rows,
-             vectors, call.eps);
-}
-
-template <typename Format, bool kWhole, bool kShared>
-static bool InParts(const Call& call, int blocks, int part) {
+// A row for each cluster. False if it is too long, or if the GPU has no place for such clusters.
+template <typename Format, bool kWhole, int kThreads>
+static bool OnChip(const Call& call, int processors) {
   using T = typename Format::Number;
-  const size_t bytes = part * sizeof(T);
-  const int threads = bytes <= 32 * 1024 ? 256 : kPartThreads;
-  return InClusters(RowInParts<Format, kWhole, kShared>, call.rows, blocks, threads, bytes, false,
-                    call.stream, static_cast<const T*>(call.x), static_cast<const T*>(call.weights),
-                    static_cast<const T*>(call.biases), static_cast<T*>(call.y),
-                    static_cast<int>(call.features), part, call.eps);
-}
-
-// A long row in the registers of several blocks. False if it is too long, or if the GPU has no
-// place for them.
-template <typename Format>
-static bool Ahead(const Call& call, int64_t vectors) {
-  int blocks = 2;
-  while (blocks < kMostBlocks && vectors > blocks * 2048) blocks *= 2;
-  if (vectors > int64_t{blocks} * 1024 * kAheadItems) return false;
-  const int part = static_cast<int>((vectors + blocks - 1) / blocks);
-  const int threads = (part + 32 * kAheadItems - 1) / (32 * kAheadItems) * 32;
-  return InClusters(RowAhead<Format>, call.rows, blocks, threads,
-                    3 * kAheadItems * threads * sizeof(uint4), true, call.stream,
-                    static_cast<const uint4*>(call.x), static_cast<const uint4*>(call.weights),
-                    static_cast<const uint4*>(call.biases), static_cast<uint4*>(call.y), call.rows,
-                    static_cast<int>(vectors), part, call.eps);
-}
-
-// A long row in one block's shared memory, or in that of up to 16. False if it is too long.
-template <typename Format, bool kWhole>
-static bool InParts(const Call& call, const cudaDeviceProp& device) {
-  const int64_t features = call.features, bytes = features * sizeof(typename Format::Number);
-  if (features >= int64_t{1} << 31) return false;
-  const int most = device.major >= 9 ? kMostBlocks : 1;
+  const int64_t vectors = call.features / Format::kEach;
   int blocks = 1;
-  while (blocks < most && bytes > blocks * 64 * 1024) blocks *= 2;
-  const int64_t unit = int64_t{blocks} * Format::kEach;
-  const int64_t part = (features + unit - 1) / unit * Format::kEach;
-  if (part * sizeof(typename Format::Number) + 1024 > device.sharedMemPerBlockOptin) return false;
-  return blocks > 1 ? InParts<Format, kWhole, true>(call, blocks, static_cast<int>(part))
-                    : InParts<Format, kWhole, false>(call, 1, static_cast<int>(part));
+  while (blocks < kMostBlocks &&
+         (vectors > blocks * kPiece || int64_t{call.rows} * blocks <= processors)) {
+    blocks *= 2;
+  }
+  // Long pieces are for more threads.
+  if (kThreads == 128 && vectors > blocks * kPiece)
+    return OnChip<Format, kWhole, 256>(call, processors);
+  const int64_t others = std::max<int64_t>((vectors + blocks - 1) / blocks - kHeld * kThreads, 0);
+  const int64_t chunks = (others + kChunk - 1) / kChunk;
+  if (chunks > kMostChunks || int64_t{call.rows} * blocks >= int64_t{1} << 31) return false;
+  const auto kernel = RowOnChip<Format, kWhole, kThreads>;
+  cudaLaunchAttribute size{};
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = {static_cast<unsigned>(int64_t{call.rows} * blocks), 1, 1};
+  config.blockDim = {kThreads, 1, 1};
+  config.dynamicSmemBytes = chunks * kChunk * sizeof(uint4);
+  config.stream = call.stream;
+  config.attrs = &size;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(config.dynamicSmemBytes)));
+  if (blocks > 8) {
+    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    int active = 0;
+    C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
+    if (active == 0) return false;
+  }
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<const T*>(call.x),
+                                    static_cast<const T*>(call.weights),
+                                    static_cast<const T*>(call.biases), static_cast<T*>(call.y),
+                                    static_cast<int>(call.features), call.eps, blocks));
+  return true;
 }
 
 template <typename T, int kWidth, int kThreads, int kItems>
@@ -718,45 +734,36 @@ static void Launch(const Call& call) {
   using T = typename Format::Number;
   constexpr int kEach = Format::kEach;
   const auto* device = at::cuda::getCurrentDeviceProperties();
-  const int64_t most = int64_t{device->multiProcessorCount} * 2048;  // threads at a time
+  const int processors = device->multiProcessorCount;
+  constexpr int64_t kMost = 1024;  // vectors in registers
   const int64_t vectors = call.features / kEach;
+  const bool few = vectors * call.rows <= int64_t{processors} * 2048;
   const bool aligned = Aligned(call.x) && Aligned(call.y);
   const bool whole =
       aligned && Aligned(call.weights) && Aligned(call.biases) && call.features % kEach == 0;
-  const bool few = vectors * call.rows <= most;
-  if (whole && vectors <= 16) {
-    InRegisters<Format, 16, 1>(call);
-  } else if (whole && vectors <= 32) {
-    InRegisters<Format, 32, 1>(call);
-  } else if (whole && vectors <= 128 && few) {
-    AtOnce<T, kEach, 128, 1>(call);
-  } else if (whole && vectors <= 256 && few) {
-    AtOnce<T, kEach, 256, 1>(call);
-  } else if (whole && vectors <= 512 && few) {
-    AtOnce<T, kEach, 512, 1>(call);
-  } else if (whole && vectors <= 1024 && few) {
+  if (whole && few && vectors > 512 && vectors <= 1024) {
     AtOnce<T, kEach, 1024, 1>(call);
-  } else if (whole && vectors <= 64) {
-    InRegisters<Format, 32, 2>(call);
-  } else if (whole && vectors <= 96) {
-    InRegisters<Format, 32, 3>(call);
-  } else if (whole && vectors <= 160) {
-    InRegisters<Format, 32, 5>(call);
-  } else if (whole && vectors <= 256) {
-    InRegisters<Format, 32, 8>(call);
-  } else if (whole && vectors <= 1024) {
-    InRegisters<Format, kWholeBlock, 4>(call);
-  } else if (whole && vectors > 4096 && device->major >= 9 && Ahead<Format>(call, vectors)) {
+  } else if (whole && few && vectors > 256 && vectors <= 512) {
+    AtOnce<T, kEach, 512, 1>(call);
+  } else if (whole && few && vectors > 128 && vectors <= 256) {
+    AtOnce<T, kEach, 256, 1>(call);
+  } else if (whole && few && vectors > 32 && vectors <= 128) {
+    AtOnce<T, kEach, 128, 1>(call);
+  } else if (whole && InRegisters<Format, true>(call, kMost, few)) {
     return;
-  } else if (whole && InParts<Format, true>(call, *device)) {
-    return;
-  } else if (call.features <= 128) {
+  } else if ((!aligned || few) && call.features <= 128) {
     AtOnce<T, 1, 32, 4>(call);
-  } else if (call.features <= 1024) {
+  } else if ((!aligned || few) && call.features <= 1024) {
     AtOnce<T, 1, 256, 4>(call);
-  } else if (call.features <= 4096) {
+  } else if ((!aligned || few) && call.features <= 4096) {
     AtOnce<T, 1, 1024, 4>(call);
-  } else if (!aligned || !InParts<Format, false>(call, *device)) {
+  } else if (aligned && !whole && InRegisters<Format, false>(call, kMost, few)) {
+    return;
+  } else if (aligned && device->major >= 9 &&
+             (whole ? OnChip<Format, true, 128>(call, processors)
+                    : OnChip<Format, false, 128>(call, processors))) {
+    return;
+  } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, call.stream>>>(
         static_cast<const T*>(call.x), static_cast<const T*>(call.weights),
         static_cast<const T*>(call.biases), static_cast<T*>(call.y), call.features, call.eps);

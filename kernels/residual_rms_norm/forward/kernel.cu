@@ -4,10 +4,12 @@
 //    loads, those of the weights among them, are issued first. A part of a warp, a warp or a block
 //    shares a row. Where there are few rows, every vector has its own thread, because only latency
 //    counts.
-//  - RowInParts: longer rows, and long ones that are not whole vectors. One block, or a cluster of
-//    up to 16, keeps the sums of a row in shared memory.
-//  - RowByNumbers: other rows that do not come in aligned vectors.
-//  - RowInLoops: those that are too long or aligned otherwise.
+//  - RowInParts: longer rows. One block, or a cluster of up to 16 (Hopper), keeps the sums of a row
+//    in shared memory.
+//  - RowByNumbers: short rows of odd lengths, if they are few, or aligned otherwise.
+//  - RowInLoops: whatever is longer or aligned otherwise.
+// Rows of odd lengths begin anywhere in a vector. Vectors are taken at their borders, and the rest
+// of a row on either side by single numbers. Their weights are cut out of two vectors.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>
@@ -113,6 +115,178 @@ __device__ float OfWarp(float value) {
   return value;
 }
 
+// The sum of `many` parts, at most kLanes, for all threads of a warp.
+template <int kLanes>
+__device__ float OfParts(const float* parts, int many) {
+  const int lane = threadIdx.x % kLanes;
+  return OfWarp<kLanes>(lane < many ? parts[lane] : 0);
+}
+
+// The sum over the block's threads, for all of them. To be called once.
+__device__ float OfBlock(float value, float* partial) {
+  value = OfWarp(value);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  return OfParts<32>(partial, blockDim.x / 32);
+}
+
+// Adds the squares of a vector's numbers.
+template <typename Format>
+__device__ void AddSquares(float& squares, uint4 v) {
+  float x[Format::kEach];
+  Format::Widen(v, x);
+#pragma unroll
+  for (const float number : x) squares += number * number;
+}
+
+// A row as whole vectors of kSize numbers at their borders, and up to kSize - 1 single numbers on
+// either side, the `extra` ones. kWhole: there are none of these.
+template <int kSize, bool kWhole>
+struct Span {
+  int64_t start;  // number, the first of the first vector
+  int units, head, extra;
+
+  // `many` numbers from the number `first` on.
+  __device__ Span(int64_t first, int many) {
+    head = kWhole ? 0 : min(static_cast<int>(-first & (kSize - 1)), many);
+    start = first + head;
+    units = (many - head) / kSize;
+    extra = kWhole ? 0 : many - units * kSize;
+  }
+  // Number i < extra, counted from `start`.
+  __device__ int Extra(int i) const { return i < head ? i - head : units * kSize + i - head; }
+};
+
+// The weights of a vector, from the one of number i on. kWhole: they are a vector, too. If not,
+// they are cut out of the two vectors that hold them, unless these reach beyond the weights.
+template <typename Format, bool kWhole>
+__device__ void Weights(const typename Format::Number* weights, int i, int features,
+                        float (&wide)[Format::kEach]) {
+  constexpr int kEach = Format::kEach;
+  const auto* const first = weights + i;
+  if constexpr (kWhole) {
+    Format::Widen(*reinterpret_cast<const uint4*>(first), wide);
+  } else {
+    const auto shift = static_cast<int>(reinterpret_cast<uintptr_t>(first) % sizeof(uint4));
+    const int before = shift / static_cast<int>(sizeof(*first));
+    if (i >= before && i - before + 2 * kEach <= features) {
+      const auto* const from = reinterpret_cast<const uint4*>(first - before);
+      const uint4 a = from[0], b = from[1];
+      // Words from `shift` bytes on, which are the same for a whole row.
+      const int bits = shift % 4 * 8;
+      const auto cut = [&](unsigned c, unsigned d, unsigned e, unsigned f, unsigned g) {
+        Format::Widen(make_uint4(__funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits),
+                                 __funnelshift_r(e, f, bits), __funnelshift_r(f, g, bits)),
+                      wide);
+      };
+      if (shift < 4) {
+        cut(a.x, a.y, a.z, a.w, b.x);
+      } else if (shift < 8) {
+        cut(a.y, a.z, a.w, b.x, b.y);
+      } else if (shift < 12) {
+        cut(a.z, a.w, b.x, b.y, b.z);
+      } else {
+        cut(a.w, b.x, b.y, b.z, b.w);
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) wide[e] = static_cast<float>(first[e]);
+    }
+  }
+}
+
+// What the L2 cache drops first are then lines of results, which it has to write anyway.
+__device__ uint64_t StayPolicy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint4 Load(const uint4* from, uint64_t policy) {
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from), "l"(policy));
+  return v;
+}
+// kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
+template <typename Format, bool kWhole, int kLanes, int kItems>
+__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 : kWarpThreads)
+    Rows(const typename Format::Number* __restrict__ x,
+         const typename Format::Number* __restrict__ residual,
+         const typename Format::Number* __restrict__ weights,
+         typename Format::Number* __restrict__ y, typename Format::Number* __restrict__ total,
+         int rows, int features, float eps) {
+  using T = typename Format::Number;
+  constexpr int kEach = Format::kEach;
+  __shared__ float partial[32];
+  const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
+  const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
+  const int lane = threadIdx.x % lanes;
+  const Span<kEach, kWhole> span(static_cast<int64_t>(row) * features, row < rows ? features : 0);
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
+  const auto* const from_residual = reinterpret_cast<const uint4*>(residual + span.start) + lane;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
+  auto* const to_total = reinterpret_cast<uint4*>(total + span.start) + lane;
+  const int end = span.units - lane;
+  const uint64_t policy = StayPolicy();
+  uint4 value[kItems], other[kItems], weight[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    value[item] = other[item] = make_uint4(0, 0, 0, 0);
+    if (item * lanes < end) {
+      value[item] = Load(from + item * lanes, policy);
+      other[item] = Load(from_residual + item * lanes, policy);
+    }
+  }
+  if constexpr (kWhole) {
+    const auto* const first = reinterpret_cast<const uint4*>(weights) + lane;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      if (item * lanes < end) weight[item] = first[item * lanes];
+    }
+  }
+  const bool has_extra = !kWhole && lane < span.extra;
+  const int extra = span.Extra(lane);
+  float single = 0, weight_of_single = 0;
+  if (has_extra) {
+    const int64_t i = span.start + extra;
+    const T sum = static_cast<T>(Sum(static_cast<float>(x[i]), static_cast<float>(residual[i])));
+    total[i] = sum;
+    single = static_cast<float>(sum);
+    weight_of_single = static_cast<float>(weights[span.head + extra]);
+  }
+  float squares = single * single;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    value[item] = Format::Add(value[item], other[item]);
+    StayPacked(value[item]);
+    if (item * lanes < end) to_total[item * lanes] = value[item];
+    AddSquares<Format>(squares, value[item]);
+  }
+  if constexpr (kLanes == kWholeBlock) {
+    squares = OfBlock(squares, partial);
+  } else {
+    squares = OfWarp<kLanes>(squares);
+  }
+  const float scale = rsqrtf(squares / static_cast<float>(features) + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (item * lanes >= end) continue;
+    float v[kEach], w[kEach];
+    Format::Widen(value[item], v);
+    if constexpr (kWhole) {
+      Format::Widen(weight[item], w);
+    } else {
+      Weights<Format, false>(weights, span.head + (lane + item * lanes) * kEach, features, w);
+    }
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
+    to[item * lanes] = Format::Narrow(v);
+  }
+  if (has_extra) y[span.start + extra] = static_cast<T>(single * scale * weight_of_single);
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __device__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -133,8 +307,9 @@ struct Exchange {
     }
     // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
   }
+  // All blocks must have begun before their shared memory is written to.
+  __device__ void Begun() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
   // By one warp.
   __device__ void Send(float part, int rank, int blocks) {
     const int lane = threadIdx.x % 32;
@@ -171,106 +346,6 @@ struct Exchange {
 };
 #endif
 
-// The sum of `many` parts, at most kLanes, for all threads of a warp.
-template <int kLanes>
-__device__ float OfParts(const float* parts, int many) {
-  const int lane = threadIdx.x % kLanes;
-  return OfWarp<kLanes>(lane < many ? parts[lane] : 0);
-}
-
-// The sum over the block's threads, for all of them. To be called once.
-__device__ float OfBlock(float value, float* partial) {
-  value = OfWarp(value);
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
-  __syncthreads();
-  return OfParts<32>(partial, blockDim.x / 32);
-}
-
-// A row, or a part of one, as whole vectors of kSize numbers at their borders, and up to kSize - 1
-// single numbers on either side, the `extra` ones.
-template <int kSize>
-struct Span {
-  int64_t start;  // number, the first of the first vector
-  int units, head, extra;
-
-  // `many` numbers from the number `first` on.
-  __device__ Span(int64_t first, int many) {
-    head = min(static_cast<int>(-first & (kSize - 1)), many);
-    start = first + head;
-    units = (many - head) / kSize;
-    extra = many - units * kSize;
-  }
-  // Number i < extra, counted from `start`.
-  __device__ int Extra(int i) const { return i < head ? i - head : units * kSize + i - head; }
-};
-
-// The weights of a vector. Those of rows that are not whole vectors may lie anywhere.
-template <typename Format, bool kWhole>
-__device__ void Weights(const typename Format::Number* weights, float (&wide)[Format::kEach]) {
-  if constexpr (kWhole) {
-    Format::Widen(*reinterpret_cast<const uint4*>(weights), wide);
-  } else {
-#pragma unroll
-    for (int e = 0; e < Format::kEach; ++e) wide[e] = static_cast<float>(weights[e]);
-  }
-}
-
-// kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
-template <typename Format, int kLanes, int kItems>
-__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 : kWarpThreads)
-    Rows(const uint4* __restrict__ x, const uint4* __restrict__ residual,
-         const uint4* __restrict__ weights, uint4* __restrict__ y, uint4* __restrict__ total,
-         int rows, int vectors, float eps) {
-  constexpr int kEach = Format::kEach;
-  __shared__ float partial[32];
-  const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
-  const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
-  const int lane = threadIdx.x % lanes;
-  const int64_t start = static_cast<int64_t>(row) * vectors + lane;
-  const int end = row < rows ? vectors - lane : 0;
-  uint4 value[kItems], other[kItems], weight[kItems];
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    value[item] = other[item] = make_uint4(0, 0, 0, 0);
-    if (item * lanes < end) {
-      value[item] = x[start + item * lanes];
-      other[item] = residual[start + item * lanes];
-    }
-  }
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (item * lanes < end) weight[item] = weights[lane + item * lanes];
-  }
-  float squares = 0;
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    value[item] = Format::Add(value[item], other[item]);
-    StayPacked(value[item]);
-    if (item * lanes < end) total[start + item * lanes] = value[item];
-    float v[kEach];
-    Format::Widen(value[item], v);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) squares += v[e] * v[e];
-  }
-  if constexpr (kLanes == kWholeBlock) {
-    squares = OfBlock(squares, partial);
-  } else {
-    squares = OfWarp<kLanes>(squares);
-  }
-  const float length = kEach * static_cast<float>(vectors);
-  const float scale = rsqrtf(squares / length + eps);
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (item * lanes >= end) continue;
-    float v[kEach], w[kEach];
-    Format::Widen(value[item], v);
-    Format::Widen(weight[item], w);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
-    y[start + item * lanes] = Format::Narrow(v);
-  }
-}
-
 // A block, or (kShared) a cluster of blocks, for each row. A block keeps its part, of at most
 // `part` numbers, in shared memory, where a thread reads only what it has written itself.
 // kWhole: rows are whole vectors.
@@ -294,23 +369,23 @@ __global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
   }
 #endif
   const int first = rank * part;
-  const Span<kEach> span(static_cast<int64_t>(blockIdx.x / blocks) * features + first,
-                         max(min(part, features - first), 0));
+  const Span<kEach, kWhole> span(static_cast<int64_t>(blockIdx.x / blocks) * features + first,
+                                 max(min(part, features - first), 0));
   const auto* const first_x = reinterpret_cast<const uint4*>(x + span.start);
   const auto* const first_residual = reinterpret_cast<const uint4*>(residual + span.start);
   auto* const to = reinterpret_cast<uint4*>(y + span.start);
   auto* const to_total = reinterpret_cast<uint4*>(total + span.start);
-  weights += first + span.head;
   const int threads = static_cast<int>(blockDim.x);
-  const bool has_extra = !kWhole && threadIdx.x < span.extra;
+  const bool has_extra = threadIdx.x < span.extra;
   const int extra = span.Extra(threadIdx.x);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   if constexpr (kShared) exchange.Start();
 #endif
   float squares = 0;
+  const uint64_t policy = StayPolicy();
 #pragma unroll 4
   for (int i = threadIdx.x; i < span.units; i += threads) {
-    const uint4 sum = Format::Add(first_x[i], first_residual[i]);
+    const uint4 sum = Format::Add(Load(first_x + i, policy), Load(first_residual + i, policy));
     held[i] = sum;
     to_total[i] = sum;
     float v[kEach];
@@ -321,30 +396,33 @@ __global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
   float single = 0;
   if (has_extra) {
     const int64_t i = span.start + extra;
-    total[i] = static_cast<T>(Sum(static_cast<float>(x[i]), static_cast<float>(residual[i])));
-    single = static_cast<float>(total[i]);
+    const T sum = static_cast<T>(Sum(static_cast<float>(x[i]), static_cast<float>(residual[i])));
+    total[i] = sum;
+    single = static_cast<float>(sum);
     squares += single * single;
   }
   squares = OfBlock(squares, partial);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   if constexpr (kShared) {
+    exchange.Begun();
     if (threadIdx.x < 32) exchange.Send(squares, rank, blocks);
     exchange.Wait();
     squares = OfParts<kMostBlocks>(exchange.parts, blocks);
   }
 #endif
   const float scale = rsqrtf(squares / static_cast<float>(features) + eps);
-#pragma unroll 4
+#pragma unroll(kWhole ? 4 : 2)
   for (int i = threadIdx.x; i < span.units; i += threads) {
     float v[kEach], w[kEach];
     Format::Widen(held[i], v);
-    Weights<Format, kWhole>(weights + i * kEach, w);
+    Weights<Format, kWhole>(weights, first + span.head + i * kEach, features, w);
 #pragma unroll
     for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
     to[i] = Format::Narrow(v);
   }
   if (has_extra) {
-    y[span.start + extra] = static_cast<T>(single * scale * static_cast<float>(weights[extra]));
+    y[span.start + extra] =
+        static_cast<T>(single * scale * static_cast<float>(weights[first + span.head + extra]));
   }
 }
 
@@ -440,6 +518,42 @@ struct Call {
   cudaStream_t stream;
 };
 
+template <typename Format, bool kWhole, int kLanes, int kItems>
+static void InRegisters(const Call& call) {
+  using T = typename Format::Number;
+  const auto vectors = static_cast<int>(call.features / Format::kEach);
+  const bool block = kLanes == kWholeBlock;
+  const int threads =
+      block ? std::max((vectors + 32 * kItems - 1) / (32 * kItems), 1) * 32 : kWarpThreads;
+  const int rows = block ? 1 : threads / kLanes;  // of a block
+  const auto blocks = static_cast<unsigned>((int64_t{call.rows} + rows - 1) / rows);
+  Rows<Format, kWhole, kLanes, kItems><<<blocks, threads, 0, call.stream>>>(
+      static_cast<const T*>(call.x), static_cast<const T*>(call.residual),
+      static_cast<const T*>(call.weights), static_cast<T*>(call.y), static_cast<T*>(call.total),
+      call.rows, static_cast<int>(call.features), call.eps);
+}
+
+// False if rows are too long. `few`: only latency counts.
+template <typename Format, bool kWhole>
+static bool InRegisters(const Call& call, int64_t most, bool few) {
+  const int64_t vectors = call.features / Format::kEach;
+  if (vectors > most) return false;
+  if (vectors <= 16) {
+    InRegisters<Format, kWhole, 16, 1>(call);
+  } else if (vectors <= 32) {
+    InRegisters<Format, kWhole, 32, 1>(call);
+  } else if (vectors <= 1024 && few) {
+    InRegisters<Format, kWhole, kWholeBlock, 1>(call);
+  } else if (vectors <= 64) {
+    InRegisters<Format, kWhole, 32, 2>(call);
+  } else if (vectors <= 128) {
+    InRegisters<Format, kWhole, 32, 4>(call);
+  } else {
+    InRegisters<Format, kWhole, kWholeBlock, kWhole ? 3 : 4>(call);
+  }
+  return true;
+}
+
 // A launch in clusters of `blocks`, or without any. False if the GPU has no place for such
 // clusters.
 template <typename... Parameters, typename... Arguments>
@@ -470,45 +584,31 @@ static bool InClusters(void (*kernel)(Parameters...), int64_t grid, int blocks, 
   return true;
 }
 
-template <typename Format, int kLanes, int kItems>
-static void InRegisters(const Call& call) {
-  const int vectors = static_cast<int>(call.features / Format::kEach);
-  const bool block = kLanes == kWholeBlock;
-  const int threads = block ? (vectors + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
-  const int rows_of_block = block ? 1 : threads / kLanes;
-  const int blocks = static_cast<int>((int64_t{call.rows} + rows_of_block - 1) / rows_of_block);
-  Rows<Format, kLanes, kItems><<<blocks, threads, 0, call.stream>>>(
-      static_cast<const uint4*>(call.x), static_cast<const uint4*>(call.residual),
-      static_cast<const uint4*>(call.weights), static_cast<uint4*>(call.y),
-      static_cast<uint4*>(call.total), call.rows, vectors, call.eps);
-}
-
-template <typename Format, bool kWhole, bool kShared>
-static bool InParts(const Call& call, int blocks, int part) {
-  using T = typename Format::Number;
-  const size_t bytes = part * sizeof(T);
-  const int threads = bytes <= 16 * 1024 ? 256 : kPartThreads;
-  return InClusters(RowInParts<Format, kWhole, kShared>, int64_t{call.rows} * blocks, blocks,
-                    threads, bytes, call.stream, static_cast<const T*>(call.x),
-                    static_cast<const T*>(call.residual), static_cast<const T*>(call.weights),
-                    static_cast<T*>(call.y), static_cast<T*>(call.total),
-                    static_cast<int>(call.features), part, call.eps);
-}
-
-// A long row in one block's shared memory, or in that of up to 16. False if it is too long.
+// A long row in one block's shared memory, or in that of up to 16. False if it is too long, or if
+// the GPU has no place for such clusters.
 template <typename Format, bool kWhole>
 static bool InParts(const Call& call, const cudaDeviceProp& device) {
-  const int64_t features = call.features, bytes = features * sizeof(typename Format::Number);
+  using T = typename Format::Number;
+  const int64_t features = call.features, bytes = features * sizeof(T);
   if (features >= int64_t{1} << 31) return false;
   const int most = device.major >= 9 ? kMostBlocks : 1;
+  const int64_t of_block = (bytes <= 256 * 1024 ? 16 : 64) * 1024;
   int blocks = 1;
-  const int64_t of_block = (bytes <= 128 * 1024 ? 16 : 64) * 1024;
-  while (blocks < most && bytes > blocks * of_block) blocks *= 2;
+  while (blocks < most && (bytes > blocks * of_block ||
+                           int64_t{call.rows} * blocks * 2 <= device.multiProcessorCount)) {
+    blocks *= 2;
+  }
   const int64_t unit = int64_t{blocks} * Format::kEach;
-  const int64_t part = (features + unit - 1) / unit * Format::kEach;
-  if (part * sizeof(typename Format::Number) + 1024 > device.sharedMemPerBlockOptin) return false;
-  return blocks > 1 ? InParts<Format, kWhole, true>(call, blocks, static_cast<int>(part))
-                    : InParts<Format, kWhole, false>(call, 1, static_cast<int>(part));
+  const int part = static_cast<int>((features + unit - 1) / unit * Format::kEach);
+  const size_t shared = part * sizeof(T);
+  if (shared + 1024 > device.sharedMemPerBlockOptin) return false;
+  const auto kernel =
+      blocks > 1 ? RowInParts<Format, kWhole, true> : RowInParts<Format, kWhole, false>;
+  return InClusters(kernel, int64_t{call.rows} * blocks, blocks,
+                    shared <= 16 * 1024 ? 256 : kPartThreads, shared, call.stream,
+                    static_cast<const T*>(call.x), static_cast<const T*>(call.residual),
+                    static_cast<const T*>(call.weights), static_cast<T*>(call.y),
+                    static_cast<T*>(call.total), static_cast<int>(features), part, call.eps);
 }
 
 template <typename T, int kThreads, int kItems>
@@ -525,32 +625,25 @@ template <typename Format>
 static void Launch(const Call& call) {
   using T = typename Format::Number;
   const auto* device = at::cuda::getCurrentDeviceProperties();
-  const int64_t most = int64_t{device->multiProcessorCount} * 2048;  // threads at a time
-  const int64_t vectors = call.features / Format::kEach;
+  const int processors = device->multiProcessorCount;
+  constexpr int64_t kMost = 1024;  // vectors in registers
+  const bool few = call.features / Format::kEach * call.rows <= int64_t{processors} * 2048;
   const bool aligned =
       Aligned(call.x) && Aligned(call.residual) && Aligned(call.y) && Aligned(call.total);
   const bool whole = aligned && Aligned(call.weights) && call.features % Format::kEach == 0;
-  if (whole && vectors <= 16) {
-    InRegisters<Format, 16, 1>(call);
-  } else if (whole && vectors <= 32) {
-    InRegisters<Format, 32, 1>(call);
-  } else if (whole && vectors <= 1024 && vectors * call.rows <= most) {
-    InRegisters<Format, kWholeBlock, 1>(call);
-  } else if (whole && vectors <= 64) {
-    InRegisters<Format, 32, 2>(call);
-  } else if (whole && vectors <= 128) {
-    InRegisters<Format, 32, 4>(call);
-  } else if (whole && vectors <= 1024) {
-    InRegisters<Format, kWholeBlock, 3>(call);
-  } else if (whole && InParts<Format, true>(call, *device)) {
-    return;
-  } else if (call.features <= 128) {
+  if (whole && InRegisters<Format, true>(call, kMost, few)) return;
+  if ((!aligned || few) && call.features <= 128) {
     ByNumbers<T, 32, 4>(call);
-  } else if (call.features <= 1024) {
+  } else if ((!aligned || few) && call.features <= 1024) {
     ByNumbers<T, 256, 4>(call);
-  } else if (call.features <= 4096) {
+  } else if ((!aligned || few) && call.features <= 4096) {
     ByNumbers<T, 512, 8>(call);
-  } else if (!aligned || !InParts<Format, false>(call, *device)) {
+  } else if (aligned && !whole && InRegisters<Format, false>(call, kMost, few)) {
+    return;
+  } else if (aligned && (whole ? InParts<Format, true>(call, *device)
+                               : InParts<Format, false>(call, *device))) {
+    return;
+  } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, call.stream>>>(
         static_cast<const T*>(call.x), static_cast<const T*>(call.residual),
         static_cast<const T*>(call.weights), static_cast<T*>(call.y), static_cast<T*>(call.total),

@@ -1,28 +1,30 @@
 // RMS normalisation of rows, computed in float32. x is read once.
-//  - Rows: the numbers of a row stay in registers, kItems vectors of 16 bytes for a thread, and all
-//    loads, those of the weights among them, are issued before the sum. How many threads share a
-//    row is a matter of the shape: a part of a warp where it is that short, a block, or a cluster
-//    of up to 16 blocks. Where there are few rows, every vector has its own thread, because only
-//    latency counts.
-//  - RowAhead: longer rows. Clusters of up to 16 blocks go from row to row.
-//  - RowInParts: long rows that are not whole vectors, and long ones on GPUs without clusters. One
-//    block, or a cluster of up to 16, keeps a row in shared memory.
-//  - RowByNumbers: other rows that do not come in aligned vectors.
-//  - RowInLoops: those that are too long or aligned otherwise.
+//  - Rows, OddRows: the numbers of a row stay in registers, kItems vectors of 16 bytes for a
+//    thread. All loads of Rows, those of the weights among them, are issued before the sum. A part
+//    of a warp, a warp or a block shares a row. Where there are few rows, every vector has its own
+//    thread, because only latency counts.
+//  - RowOnChip: longer rows (Hopper). A cluster of 1 to 16 blocks keeps a row in registers and
+//    shared memory.
+//  - RowByNumbers: short rows of odd lengths, if they are few, or aligned otherwise.
+//  - RowInLoops: whatever is longer or aligned otherwise.
+// Rows of odd lengths begin anywhere in a vector. Vectors are taken at their borders, and the rest
+// of a row on either side by single numbers. Their weights are cut out of two vectors.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
-#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_pipeline.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 #include <cstdint>
 
 constexpr int kWarpThreads = 128;  // of a block whose warps take rows of their own; tune: 64, 128
-constexpr int kPartThreads = 512;  // of RowInParts, at most
-constexpr int kAheadItems = 4;     // of RowAhead, vectors of a thread
+constexpr int kChipThreads = 256;  // of RowOnChip
+constexpr int kChipWarps = kChipThreads / 32;
+constexpr int kHeld = 4;         // vectors of each of these threads in registers
+constexpr int kChunk = 512;      // vectors of a bulk copy to shared memory
+constexpr int kFewChunks = 2;    // of a block, before more blocks share the row
+constexpr int kMostChunks = 27;  // of a block
 constexpr int kLoopThreads = 256;
 constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block
 constexpr int kMostBlocks = 16;    // of a cluster
@@ -82,16 +84,6 @@ struct Format16 {
 using Half = Format16<at::Half, __half2>;
 using BFloat16 = Format16<at::BFloat16, __nv_bfloat162>;
 
-// Without a branch.
-__device__ void CopyAsync(uint4* to, const uint4* from, bool really) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n"
-      "@p cp.async.cg.shared.global [%0], [%1], 16;\n}" ::"r"(
-          static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(static_cast<int>(really))
-      : "memory");
-}
-
 // Keeps the compiler from holding on to the numbers as float32, in twice the registers.
 __device__ void StayPacked(uint4& v) { asm("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
@@ -104,334 +96,357 @@ __device__ float OfWarp(float value) {
   return value;
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-__device__ uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// What the blocks of a cluster tell each other about a row: each sends its part to the shared
-// memory of all, itself included, and waits for as many. Rows take turns between two places: a
-// block sends for the row after next when it has had all parts of the next one, whose senders have
-// read those of this one.
-struct Exchange {
-  float parts[2][kMostBlocks];
-  uint64_t barriers[2];
-
-  // By all threads of the cluster.
-  __device__ void Start() {
-    if (threadIdx.x == 0) {
-      for (uint64_t& barrier : barriers) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&barrier))
-                     : "memory");
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-  }
-  // By one warp.
-  __device__ void Send(float part, int turn, int rank, int blocks) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t mine = SharedAddress(&barriers[turn]);
-    if (lane == 0) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine),
-                   "r"(static_cast<int>(sizeof(float)) * blocks)
-                   : "memory");
-    }
-    if (lane < blocks) {
-      uint32_t to, its_barrier;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;"
-          : "=r"(to)
-          : "r"(SharedAddress(&parts[turn][rank])), "r"(lane));
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(its_barrier) : "r"(mine), "r"(lane));
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to),
-          "f"(part), "r"(its_barrier)
-          : "memory");
-    }
-  }
-  __device__ void Wait(int turn, int phase) {
-    uint32_t complete;
-    do {
-      asm volatile(
-          "{\n.reg .pred p;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-          "selp.b32 %0, 1, 0, p;\n}"
-          : "=r"(complete)
-          : "r"(SharedAddress(&barriers[turn])), "r"(phase)
-          : "memory");
-    } while (complete == 0);
-  }
-};
-#endif
-
-// The sum of `many` parts, at most kLanes, for all threads of a warp.
-template <int kLanes>
-__device__ float OfParts(const float* parts, int many) {
-  const int lane = threadIdx.x % kLanes;
-  return OfWarp<kLanes>(lane < many ? parts[lane] : 0);
-}
-
 // The sum over the block's threads, for all of them. To be called once.
 __device__ float OfBlock(float value, float* partial) {
   value = OfWarp(value);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
   __syncthreads();
-  return OfParts<32>(partial, blockDim.x / 32);
+  const int lane = threadIdx.x % 32;
+  return OfWarp(lane < blockDim.x / 32 ? partial[lane] : 0);
 }
 
-// A row, or a part of one, as whole vectors of kSize numbers at their borders, and up to kSize - 1
-// single numbers on either side, the `extra` ones.
-template <int kSize>
+// Adds the squares of a vector's numbers.
+template <typename Format>
+__device__ void Add(float& squares, uint4 v) {
+  float x[Format::kEach];
+  Format::Widen(v, x);
+#pragma unroll
+  for (const float number : x) squares += number * number;
+}
+
+// A vector times `scale` and the weights.
+template <typename Format>
+__device__ uint4 Result(uint4 vector, const float (&weights)[Format::kEach], float scale) {
+  float v[Format::kEach];
+  Format::Widen(vector, v);
+#pragma unroll
+  for (int e = 0; e < Format::kEach; ++e) v[e] *= scale * weights[e];
+  return Format::Narrow(v);
+}
+
+// A row as whole vectors of kSize numbers at their borders, and up to kSize - 1 single numbers on
+// either side, the `extra` ones. kWhole: there are none of these.
+template <int kSize, bool kWhole>
 struct Span {
   int64_t start;  // number, the first of the first vector
   int units, head, extra;
 
   // `many` numbers from the number `first` on.
   __device__ Span(int64_t first, int many) {
-    head = min(static_cast<int>(-first & (kSize - 1)), many);
+    head = kWhole ? 0 : min(static_cast<int>(-first & (kSize - 1)), many);
     start = first + head;
     units = (many - head) / kSize;
-    extra = many - units * kSize;
+    extra = kWhole ? 0 : many - units * kSize;
   }
   // Number i < extra, counted from `start`.
   __device__ int Extra(int i) const { return i < head ? i - head : units * kSize + i - head; }
 };
 
-// The weights of a vector. Those of rows that are not whole vectors may lie anywhere.
+// The weights of a vector, from the one of number i on. kWhole: they are a vector, too. If not,
+// they are cut out of the two vectors that hold them, unless these reach beyond the weights.
 template <typename Format, bool kWhole>
-__device__ void Weights(const typename Format::Number* weights, float (&wide)[Format::kEach]) {
+__device__ void Weights(const typename Format::Number* weights, int i, int features,
+                        float (&wide)[Format::kEach]) {
+  constexpr int kEach = Format::kEach;
+  const auto* const first = weights + i;
   if constexpr (kWhole) {
-    Format::Widen(*reinterpret_cast<const uint4*>(weights), wide);
+    Format::Widen(*reinterpret_cast<const uint4*>(first), wide);
   } else {
+    const auto shift = static_cast<int>(reinterpret_cast<uintptr_t>(first) % sizeof(uint4));
+    const int before = shift / static_cast<int>(sizeof(*first));
+    if (i >= before && i - before + 2 * kEach <= features) {
+      const auto* const from = reinterpret_cast<const uint4*>(first - before);
+      const uint4 a = from[0], b = from[1];
+      // Words from `shift` bytes on, which are the same for a whole row.
+      const int bits = shift % 4 * 8;
+      const auto cut = [&](unsigned c, unsigned d, unsigned e, unsigned f, unsigned g) {
+        Format::Widen(make_uint4(__funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits),
+                                 __funnelshift_r(e, f, bits), __funnelshift_r(f, g, bits)),
+                      wide);
+      };
+      if (shift < 4) {
+        cut(a.x, a.y, a.z, a.w, b.x);
+      } else if (shift < 8) {
+        cut(a.y, a.z, a.w, b.x, b.y);
+      } else if (shift < 12) {
+        cut(a.z, a.w, b.x, b.y, b.z);
+      } else {
+        cut(a.w, b.x, b.y, b.z, b.w);
+      }
+    } else {
 #pragma unroll
-    for (int e = 0; e < Format::kEach; ++e) wide[e] = static_cast<float>(weights[e]);
+      for (int e = 0; e < kEach; ++e) wide[e] = static_cast<float>(first[e]);
+    }
   }
 }
 
-// kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread;
-// or (kShared) a cluster of blocks, each of which has a part of at most `part` vectors.
-template <typename Format, int kLanes, int kItems, bool kShared>
+// What the L2 cache drops first are then lines of y, which it has to write anyway.
+__device__ uint64_t StayPolicy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint4 Load(const uint4* from, uint64_t policy) {
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from), "l"(policy));
+  return v;
+}
+
+// kLanes threads of a warp, or all of a block, for each row of at most kItems whole vectors of a
+// thread. (One kernel for all rows is slower: the compiler then loads weights after the sum.)
+template <typename Format, int kLanes, int kItems>
 __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 : kWarpThreads)
     Rows(const uint4* __restrict__ x, const uint4* __restrict__ weights, uint4* __restrict__ y,
-         int rows, int vectors, int part, float eps) {
+         int rows, int vectors, float eps) {
   constexpr int kEach = Format::kEach;
   __shared__ float partial[32];
   const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
-  int rank = 0, blocks = 1;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ Exchange exchange;
-  if constexpr (kShared) {
-    rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-    blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  }
-#endif
-  const int row =
-      static_cast<int>(blockIdx.x / blocks * (blockDim.x / lanes) + threadIdx.x / lanes);
+  const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
   const int lane = threadIdx.x % lanes;
-  const int first = rank * part + lane;
-  const int64_t start = static_cast<int64_t>(row) * vectors + first;
-  const int end = row < rows ? min(part, vectors - rank * part) - lane : 0;
+  const int64_t start = static_cast<int64_t>(row) * vectors + lane;
+  const int end = row < rows ? vectors - lane : 0;
+  const uint64_t policy = StayPolicy();
   uint4 value[kItems], weight[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     value[item] = make_uint4(0, 0, 0, 0);
-    if (item * lanes < end) value[item] = x[start + item * lanes];
+    if (item * lanes < end) value[item] = Load(x + start + item * lanes, policy);
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    if (item * lanes < end) weight[item] = weights[first + item * lanes];
+    if (item * lanes < end) weight[item] = weights[lane + item * lanes];
   }
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) exchange.Start();
-#endif
   float squares = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    float v[kEach];
-    Format::Widen(value[item], v);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) squares += v[e] * v[e];
+    Add<Format>(squares, value[item]);
     StayPacked(value[item]);
   }
-  const float length = kEach * static_cast<float>(vectors);
   if constexpr (kLanes == kWholeBlock) {
     squares = OfBlock(squares, partial);
   } else {
     squares = OfWarp<kLanes>(squares);
   }
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) {
-    if (threadIdx.x < 32) exchange.Send(squares, 0, rank, blocks);
-    exchange.Wait(0, 0);
-    squares = OfParts<kMostBlocks>(exchange.parts[0], blocks);
-  }
-#endif
-  const float scale = rsqrtf(squares / length + eps);
+  const float scale = rsqrtf(squares / (kEach * static_cast<float>(vectors)) + eps);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     if (item * lanes >= end) continue;
-    float v[kEach], w[kEach];
-    Format::Widen(value[item], v);
+    float w[kEach];
     Format::Widen(weight[item], w);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
-    y[start + item * lanes] = Format::Narrow(v);
+    y[start + item * lanes] = Result<Format>(value[item], w, scale);
   }
 }
 
-// A block, or (kShared) a cluster of blocks, for each row. A block keeps its part, of at most
-// `part` numbers, in shared memory, where a thread waits only for what it will compute itself.
-// kWhole: rows are whole vectors.
-template <typename Format, bool kWhole, bool kShared>
-__global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
-    RowInParts(const typename Format::Number* __restrict__ x,
-               const typename Format::Number* __restrict__ weights,
-               typename Format::Number* __restrict__ y, int features, int part, float eps) {
+// The same for rows of odd lengths.
+template <typename Format, int kLanes, int kItems>
+__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 : kWarpThreads)
+    OddRows(const typename Format::Number* __restrict__ x,
+            const typename Format::Number* __restrict__ weights,
+            typename Format::Number* __restrict__ y, int rows, int features, float eps) {
   using T = typename Format::Number;
   constexpr int kEach = Format::kEach;
-  extern __shared__ uint4 held[];
   __shared__ float partial[32];
-  int rank = 0, blocks = 1;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ Exchange exchange;
-  if constexpr (kShared) {
-    rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-    blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  }
-#endif
-  const int first = rank * part;
-  const Span<kEach> span(static_cast<int64_t>(blockIdx.x / blocks) * features + first,
-                         max(min(part, features - first), 0));
-  const auto* const from = reinterpret_cast<const uint4*>(x + span.start);
-  auto* const to = reinterpret_cast<uint4*>(y + span.start);
-  weights += first + span.head;
-  const int threads = static_cast<int>(blockDim.x);
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    __pipeline_memcpy_async(held + i, from + i, sizeof(uint4));
-  }
-  __pipeline_commit();
-  const bool has_extra = !kWhole && threadIdx.x < span.extra;
-  const int extra = span.Extra(threadIdx.x);
-  const float single = has_extra ? static_cast<float>(x[span.start + extra]) : 0;
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) exchange.Start();
-#endif
-  __pipeline_wait_prior(0);
-  float squares = single * single;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float v[kEach];
-    Format::Widen(held[i], v);
+  const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
+  const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
+  const int lane = threadIdx.x % lanes;
+  const Span<kEach, false> span(static_cast<int64_t>(row) * features, row < rows ? features : 0);
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
+  const int end = span.units - lane;
+  const uint64_t policy = StayPolicy();
+  uint4 value[kItems];
 #pragma unroll
-    for (int e = 0; e < kEach; ++e) squares += v[e] * v[e];
+  for (int item = 0; item < kItems; ++item) {
+    value[item] = make_uint4(0, 0, 0, 0);
+    if (item * lanes < end) value[item] = Load(from + item * lanes, policy);
   }
-  squares = OfBlock(squares, partial);
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) {
-    if (threadIdx.x < 32) exchange.Send(squares, 0, rank, blocks);
-    exchange.Wait(0, 0);
-    squares = OfParts<kMostBlocks>(exchange.parts[0], blocks);
-  }
-#endif
-  const float scale = rsqrtf(squares / static_cast<float>(features) + eps);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float v[kEach], w[kEach];
-    Format::Widen(held[i], v);
-    Weights<Format, kWhole>(weights + i * kEach, w);
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
-    to[i] = Format::Narrow(v);
-  }
+  const bool has_extra = lane < span.extra;
+  const int extra = span.Extra(lane);
+  float single = 0, weight_of_single = 0;
   if (has_extra) {
-    y[span.start + extra] = static_cast<T>(single * scale * static_cast<float>(weights[extra]));
+    single = static_cast<float>(x[span.start + extra]);
+    weight_of_single = static_cast<float>(weights[span.head + extra]);
   }
+  float squares = single * single;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    Add<Format>(squares, value[item]);
+    StayPacked(value[item]);
+  }
+  if constexpr (kLanes == kWholeBlock) {
+    squares = OfBlock(squares, partial);
+  } else {
+    squares = OfWarp<kLanes>(squares);
+  }
+  const float scale = rsqrtf(squares / static_cast<float>(features) + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (item * lanes >= end) continue;
+    float w[kEach];
+    Weights<Format, false>(weights, span.head + (lane + item * lanes) * kEach, features, w);
+    to[item * lanes] = Result<Format>(value[item], w, scale);
+  }
+  if (has_extra) y[span.start + extra] = static_cast<T>(single * scale * weight_of_single);
 }
 
-// A cluster of blocks for each row, each of which has a part of at most `part` vectors. All
-// clusters that run at a time go from row to row: the numbers of one are in registers, and the next
-// is on its way to shared memory, where the weights stay. A thread waits only for what it will
-// compute itself.
-template <typename Format>
-__global__ void __launch_bounds__(1024)
-    RowAhead(const uint4* __restrict__ x, const uint4* __restrict__ weights, uint4* __restrict__ y,
-             int rows, int vectors, int part, float eps) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  constexpr int kEach = Format::kEach;
-  extern __shared__ uint4 staged[];
-  __shared__ float partial[2][32];
-  __shared__ Exchange exchange;
-  const int rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-  const int blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  exchange.Start();
-  const int threads = static_cast<int>(blockDim.x);
-  const int first = rank * part + static_cast<int>(threadIdx.x);
-  const int end = min(part, vectors - rank * part) - static_cast<int>(threadIdx.x);
-  const int step = static_cast<int>(gridDim.x) / blocks;
-  int row = static_cast<int>(blockIdx.x) / blocks;
-  x += first;
-  y += first;
-  weights += first;
-  const int each = kAheadItems * threads;
-  uint4* const mine = staged + threadIdx.x;
-  uint4* const next = mine + each;
-  const auto fetch = [&](int row) {
-    const uint4* const from = x + static_cast<int64_t>(row) * vectors;
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      CopyAsync(next + item * threads, from + item * threads, item * threads < end);
-    }
-    __pipeline_commit();
-  };
-  fetch(row);
-#pragma unroll
-  for (int item = 0; item < kAheadItems; ++item) {
-    CopyAsync(mine + item * threads, weights + item * threads, item * threads < end);
-  }
-  __pipeline_commit();
-  const float length = kEach * static_cast<float>(vectors);
-  for (int turn = 0, phase = 0; row < rows; row += step) {
-    __pipeline_wait_prior(0);
-    uint4 value[kAheadItems];
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      value[item] = item * threads < end ? next[item * threads] : make_uint4(0, 0, 0, 0);
-    }
-    if (row + step < rows) fetch(row + step);
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
-    float squares = 0;
+// A barrier that opens when `bytes` bytes have arrived.
+__device__ void Await(uint64_t* barrier, int bytes) {
+  const uint32_t address = SharedAddress(barrier);
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
+
+__device__ void WaitFor(uint64_t* barrier) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+      "@!done bra AGAIN;\n}" ::"r"(SharedAddress(barrier))
+      : "memory");
+}
+
+__device__ void Copy(uint4* to, const uint4* from, int bytes, uint64_t* barrier, uint64_t policy) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier)), "l"(policy)
+      : "memory");
+}
+
+// Writes to the shared memory of a block of the cluster, and counts the bytes at its barrier.
+__device__ void Send(float part, float* to, uint64_t* barrier, int block) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [there], %3, [barrier];\n}" ::"r"(
+          SharedAddress(to)),
+      "r"(SharedAddress(barrier)), "r"(block), "f"(part)
+      : "memory");
+}
+#endif
+
+// The sum of `many` parts, for all threads of a warp.
+__device__ float OfAll(const float* parts, int many) {
+  float sum = 0;
+  for (int i = threadIdx.x % 32; i < many; i += 32) sum += parts[i];
+  return OfWarp(sum);
+}
+
+// A block, or a cluster of them, for each row. The first vectors of a block's piece go to
+// registers, the others to shared memory. The warps of a cluster send each other their sums.
+template <typename Format, bool kWhole>
+__global__ void __launch_bounds__(kChipThreads, 5)
+    RowOnChip(const typename Format::Number* __restrict__ x,
+              const typename Format::Number* __restrict__ weights,
+              typename Format::Number* __restrict__ y, int features, float eps, int blocks) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  using T = typename Format::Number;
+  constexpr int kEach = Format::kEach;
+  extern __shared__ uint4 piece[];
+  __shared__ uint64_t arrived[kMostChunks], exchanged;
+  __shared__ float partial[kMostBlocks * kChipWarps];
+  const int rank = static_cast<int>(blockIdx.x % blocks);
+  const Span<kEach, kWhole> span(static_cast<int64_t>(blockIdx.x / blocks) * features, features);
+  const int first = static_cast<int>(static_cast<int64_t>(span.units) * rank / blocks);
+  const int end = static_cast<int>(static_cast<int64_t>(span.units) * (rank + 1) / blocks);
+  const int count = end - first;
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + first;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + first;
+  const bool has_extra = rank == 0 && threadIdx.x < span.extra;
+  const int extra = span.Extra(threadIdx.x);
+
+  const int shared = max(count - kHeld * kChipThreads, 0);
+  const int chunks = (shared + kChunk - 1) / kChunk;
+  const uint64_t policy = StayPolicy();
+  if (threadIdx.x < chunks) {
+    const int start = threadIdx.x * kChunk;
+    const int bytes = min(shared - start, kChunk) * static_cast<int>(sizeof(uint4));
+    uint64_t* const barrier = arrived + threadIdx.x;
+    Await(barrier, bytes);
+    Copy(piece + start, from + kHeld * kChipThreads + start, bytes, barrier, policy);
+  }
+  uint4 held[kHeld];
 #pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      float v[kEach];
-      Format::Widen(value[item], v);
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) squares += v[e] * v[e];
-      StayPacked(value[item]);
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kChipThreads + threadIdx.x;
+    held[item] = i < count ? Load(from + i, policy) : make_uint4(0, 0, 0, 0);
+  }
+  const float single = has_extra ? static_cast<float>(x[span.start + extra]) : 0;
+  if (blocks > 1) {
+    if (threadIdx.x == 0) {
+      Await(&exchanged, blocks * kChipWarps * static_cast<int>(sizeof(float)));
     }
-    squares = OfWarp(squares);
-    if (threadIdx.x % 32 == 0) partial[turn][threadIdx.x / 32] = squares;
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  }
+  __syncthreads();
+
+  float squares = single * single;
+#pragma unroll
+  for (int item = 0; item < kHeld; ++item) {
+    Add<Format>(squares, held[item]);
+    StayPacked(held[item]);
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitFor(arrived + chunk);
+#pragma unroll
+    for (int item = 0; item < kChunk / kChipThreads; ++item) {
+      const int i = chunk * kChunk + item * kChipThreads + threadIdx.x;
+      if (i < shared) Add<Format>(squares, piece[i]);
+    }
+  }
+  uint4 weight[kHeld];
+  if constexpr (kWhole) {
+    const auto* const first_weight = reinterpret_cast<const uint4*>(weights) + first;
+#pragma unroll
+    for (int item = 0; item < kHeld; ++item) {
+      const int i = item * kChipThreads + threadIdx.x;
+      if (i < count) weight[item] = first_weight[i];
+    }
+  }
+  squares = OfWarp(squares);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (blocks > 1) {
+    // The other blocks must have begun before their shared memory is written to.
+    asm volatile("barrier.cluster.wait;" ::: "memory");
+    if (lane < blocks) Send(squares, partial + rank * kChipWarps + warp, &exchanged, lane);
+    WaitFor(&exchanged);
+  } else {
+    if (lane == 0) partial[warp] = squares;
     __syncthreads();
-    if (threadIdx.x < 32) {
-      exchange.Send(OfParts<32>(partial[turn], threads / 32), turn, rank, blocks);
-    }
-    exchange.Wait(turn, phase);
-    squares = OfParts<kMostBlocks>(exchange.parts[turn], blocks);
-    phase ^= turn;
-    turn ^= 1;
-    const float scale = rsqrtf(squares / length + eps);
-    uint4* const to = y + static_cast<int64_t>(row) * vectors;
+  }
+  squares = OfAll(partial, blocks * kChipWarps);
+
+  const float scale = rsqrtf(squares / static_cast<float>(features) + eps);
 #pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      if (item * threads >= end) continue;
-      float v[kEach], w[kEach];
-      Format::Widen(value[item], v);
-      Format::Widen(mine[item * threads], w);
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
-      to[item * threads] = Format::Narrow(v);
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kChipThreads + threadIdx.x;
+    if (i >= count) continue;
+    float w[kEach];
+    if constexpr (kWhole) {
+      Format::Widen(weight[item], w);
+    } else {
+      Weights<Format, false>(weights, span.head + (first + i) * kEach, features, w);
     }
+    to[i] = Result<Format>(held[item], w, scale);
+  }
+#pragma unroll(kWhole ? 4 : 2)
+  for (int i = kHeld * kChipThreads + threadIdx.x; i < count; i += kChipThreads) {
+    float w[kEach];
+    Weights<Format, kWhole>(weights, span.head + (first + i) * kEach, features, w);
+    to[i] = Result<Format>(piece[i - kHeld * kChipThreads], w, scale);
+  }
+  if (has_extra) {
+    y[span.start + extra] =
+        static_cast<T>(single * scale * static_cast<float>(weights[span.head + extra]));
   }
 #endif
 }
@@ -472,9 +487,8 @@ __global__ void __launch_bounds__(kThreads)
   float squares = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    const bool inside = threadIdx.x + item * kThreads < features;
-    const float v = inside ? static_cast<float>(value[item]) : 0;
-    squares += v * v;
+    if (threadIdx.x + item * kThreads >= features) continue;
+    squares += static_cast<float>(value[item]) * static_cast<float>(value[item]);
   }
   const float mean = BlockSum<kThreads>(squares) / static_cast<float>(features);
   const float scale = rsqrtf(mean + eps);
@@ -518,103 +532,83 @@ struct Call {
   cudaStream_t stream;
 };
 
-// A launch of `groups` clusters of `blocks`, or of single blocks; if they `stay`, of at most as
-// many as run at a time. False if the GPU has no place for such clusters.
-template <typename... Parameters, typename... Arguments>
-static bool InClusters(void (*kernel)(Parameters...), int64_t groups, int blocks, int threads,
-                       size_t shared, bool stay, cudaStream_t stream, Arguments... arguments) {
-  cudaLaunchAttribute attributes[2];
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-  attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
-  cudaLaunchConfig_t config{};
-  config.gridDim = {static_cast<unsigned>(groups * blocks), 1, 1};
-  config.blockDim = {static_cast<unsigned>(threads), 1, 1};
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = blocks > 1 ? 2 : 0;
-  // 48 KB, from which on this is necessary, include what the kernel has of its own.
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared)));
-  if (blocks > 8) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+template <typename Format, bool kWhole, int kLanes, int kItems>
+static void InRegisters(const Call& call) {
+  using T = typename Format::Number;
+  const auto features = static_cast<int>(call.features), vectors = features / Format::kEach;
+  const bool block = kLanes == kWholeBlock;
+  const int threads = block ? (vectors + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
+  const int rows = block ? 1 : threads / kLanes;  // of a block
+  const auto blocks = static_cast<unsigned>((int64_t{call.rows} + rows - 1) / rows);
+  if constexpr (kWhole) {
+    Rows<Format, kLanes, kItems><<<blocks, threads, 0, call.stream>>>(
+        static_cast<const uint4*>(call.x), static_cast<const uint4*>(call.weights),
+        static_cast<uint4*>(call.y), call.rows, vectors, call.eps);
+  } else {
+    OddRows<Format, kLanes, kItems><<<blocks, threads, 0, call.stream>>>(
+        static_cast<const T*>(call.x), static_cast<const T*>(call.weights), static_cast<T*>(call.y),
+        call.rows, features, call.eps);
   }
-  if (blocks > 8 || stay) {
-    int active = 0;
-    C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
-    if (active == 0) return false;
-    if (stay) {  // all have as many rows, or one less
-      const int64_t turns = (groups + active - 1) / active;
-      groups = (groups + turns - 1) / turns;
-      config.gridDim.x = static_cast<unsigned>(groups * blocks);
-    }
+}
+
+// False if rows are too long. `few`: only latency counts.
+template <typename Format, bool kWhole>
+static bool InRegisters(const Call& call, int64_t most, bool few) {
+  const int64_t vectors = call.features / Format::kEach;
+  if (vectors > most) return false;
+  if (vectors <= 16) {
+    InRegisters<Format, kWhole, 16, 1>(call);
+  } else if (vectors <= 32) {
+    InRegisters<Format, kWhole, 32, 1>(call);
+  } else if (vectors <= 1024 && few) {
+    InRegisters<Format, kWhole, kWholeBlock, 1>(call);
+  } else if (vectors <= 64) {
+    InRegisters<Format, kWhole, 32, 2>(call);
+  } else if (vectors <= 128) {
+    InRegisters<Format, kWhole, 32, 4>(call);
+  } else {
+    InRegisters<Format, kWhole, kWholeBlock, kWhole ? 3 : 4>(call);
   }
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
   return true;
 }
 
-template <typename Format, int kLanes, int kItems, bool kShared = false>
-static bool InRegisters(const Call& call, int blocks = 1) {
-  const int vectors = static_cast<int>(call.features / Format::kEach);
-  const int part = (vectors + blocks - 1) / blocks;
-  const bool block = kLanes == kWholeBlock;
-  const int threads = block ? (part + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
-  const int rows_of_block = block ? 1 : threads / kLanes;
-  const int64_t groups = (int64_t{call.rows} + rows_of_block - 1) / rows_of_block;
-  return InClusters(Rows<Format, kLanes, kItems, kShared>, groups, blocks, threads, 0, false,
-                    call.stream, static_cast<const uint4*>(call.x),
-                    static_cast<const uint4*>(call.weights), static_cast<uint4*>(call.y), call.rows,
-                    vectors, part, call.eps);
-}
-
-template <typename Format, bool kWhole, bool kShared>
-static bool InParts(const Call& call, int blocks, int part) {
-  using T = typename Format::Number;
-  const size_t bytes = part * sizeof(T);
-  const int threads = bytes <= 32 * 1024 ? 256 : kPartThreads;
-  return InClusters(RowInParts<Format, kWhole, kShared>, call.rows, blocks, threads, bytes, false,
-                    call.stream, static_cast<const T*>(call.x), static_cast<const T*>(call.weights),
-                    static_cast<T*>(call.y), static_cast<int>(call.features), part, call.eps);
-}
-
-// A row in the registers of several blocks. False if the GPU has no place for them.
-template <typename Format>
-static bool InRegistersOfCluster(const Call& call, int64_t vectors) {
-  int blocks = 4;
-  while (blocks < kMostBlocks && vectors > blocks * 512) blocks *= 2;
-  return InRegisters<Format, kWholeBlock, 4, true>(call, blocks);
-}
-
-// A long row in the registers of several blocks. False if it is too long, or if the GPU has no
-// place for them.
-template <typename Format>
-static bool Ahead(const Call& call, int64_t vectors) {
-  int blocks = 2;
-  while (blocks < kMostBlocks && vectors > blocks * 4096) blocks *= 2;
-  if (vectors > int64_t{blocks} * 1024 * kAheadItems) return false;
-  const int part = static_cast<int>((vectors + blocks - 1) / blocks);
-  const int threads = (part + 32 * kAheadItems - 1) / (32 * kAheadItems) * 32;
-  return InClusters(
-      RowAhead<Format>, call.rows, blocks, threads, 2 * kAheadItems * threads * sizeof(uint4), true,
-      call.stream, static_cast<const uint4*>(call.x), static_cast<const uint4*>(call.weights),
-      static_cast<uint4*>(call.y), call.rows, static_cast<int>(vectors), part, call.eps);
-}
-
-// A long row in one block's shared memory, or in that of up to 16. False if it is too long.
+// A row for each cluster. False if it is too long, or if the GPU has no place for such clusters.
 template <typename Format, bool kWhole>
-static bool InParts(const Call& call, const cudaDeviceProp& device) {
-  const int64_t features = call.features, bytes = features * sizeof(typename Format::Number);
-  if (features >= int64_t{1} << 31) return false;
-  const int most = device.major >= 9 ? kMostBlocks : 1;
+static bool OnChip(const Call& call, int processors) {
+  using T = typename Format::Number;
+  const int64_t vectors = call.features / Format::kEach;
   int blocks = 1;
-  while (blocks < most && bytes > blocks * 64 * 1024) blocks *= 2;
-  const int64_t unit = int64_t{blocks} * Format::kEach;
-  const int64_t part = (features + unit - 1) / unit * Format::kEach;
-  if (part * sizeof(typename Format::Number) + 1024 > device.sharedMemPerBlockOptin) return false;
-  return blocks > 1 ? InParts<Format, kWhole, true>(call, blocks, static_cast<int>(part))
-                    : InParts<Format, kWhole, false>(call, 1, static_cast<int>(part));
+  while (blocks < kMostBlocks && (vectors > blocks * (kFewChunks * kChunk + kHeld * kChipThreads) ||
+                                  int64_t{call.rows} * blocks <= processors)) {
+    blocks *= 2;
+  }
+  const int64_t others =
+      std::max<int64_t>((vectors + blocks - 1) / blocks - kHeld * kChipThreads, 0);
+  const int64_t chunks = (others + kChunk - 1) / kChunk;
+  if (chunks > kMostChunks || int64_t{call.rows} * blocks >= int64_t{1} << 31) return false;
+  const auto kernel = RowOnChip<Format, kWhole>;
+  cudaLaunchAttribute size{};
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = {static_cast<unsigned>(int64_t{call.rows} * blocks), 1, 1};
+  config.blockDim = {kChipThreads, 1, 1};
+  config.dynamicSmemBytes = chunks * kChunk * sizeof(uint4);
+  config.stream = call.stream;
+  config.attrs = &size;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(config.dynamicSmemBytes)));
+  if (blocks > 8) {
+    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    int active = 0;
+    C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
+    if (active == 0) return false;
+  }
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<const T*>(call.x),
+                                    static_cast<const T*>(call.weights), static_cast<T*>(call.y),
+                                    static_cast<int>(call.features), call.eps, blocks));
+  return true;
 }
 
 template <typename T, int kThreads, int kItems>
@@ -630,36 +624,25 @@ template <typename Format>
 static void Launch(const Call& call) {
   using T = typename Format::Number;
   const auto* device = at::cuda::getCurrentDeviceProperties();
-  const int64_t most = int64_t{device->multiProcessorCount} * 2048;  // threads at a time
-  const int64_t vectors = call.features / Format::kEach;
+  const int processors = device->multiProcessorCount;
+  constexpr int64_t kMost = 1536;  // vectors in registers
+  const bool few = call.features / Format::kEach * call.rows <= int64_t{processors} * 2048;
   const bool aligned = Aligned(call.x) && Aligned(call.y);
   const bool whole = aligned && Aligned(call.weights) && call.features % Format::kEach == 0;
-  if (whole && vectors <= 16) {
-    InRegisters<Format, 16, 1>(call);
-  } else if (whole && vectors <= 32) {
-    InRegisters<Format, 32, 1>(call);
-  } else if (whole && vectors <= 1024 && vectors * call.rows <= most) {
-    InRegisters<Format, kWholeBlock, 1>(call);
-  } else if (whole && vectors <= 64) {
-    InRegisters<Format, 32, 2>(call);
-  } else if (whole && vectors <= 128) {
-    InRegisters<Format, 32, 4>(call);
-  } else if (whole && vectors <= 1536) {
-    InRegisters<Format, kWholeBlock, 3>(call);
-  } else if (whole && vectors <= 16384 && device->major >= 9 &&
-             InRegistersOfCluster<Format>(call, vectors)) {
-    return;
-  } else if (whole && vectors > 16384 && device->major >= 9 && Ahead<Format>(call, vectors)) {
-    return;
-  } else if (whole && InParts<Format, true>(call, *device)) {
-    return;
-  } else if (call.features <= 128) {
+  if (whole && InRegisters<Format, true>(call, kMost, few)) return;
+  if ((!aligned || few) && call.features <= 128) {
     ByNumbers<T, 32, 4>(call);
-  } else if (call.features <= 1024) {
+  } else if ((!aligned || few) && call.features <= 1024) {
     ByNumbers<T, 256, 4>(call);
-  } else if (call.features <= 4096) {
+  } else if ((!aligned || few) && call.features <= 4096) {
     ByNumbers<T, 512, 8>(call);
-  } else if (!aligned || !InParts<Format, false>(call, *device)) {
+  } else if (aligned && !whole && InRegisters<Format, false>(call, kMost, few)) {
+    return;
+  } else if (aligned && device->major >= 9 &&
+             (whole ? OnChip<Format, true>(call, processors)
+                    : OnChip<Format, false>(call, processors))) {
+    return;
+  } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, call.stream>>>(
         static_cast<const T*>(call.x), static_cast<const T*>(call.weights), static_cast<T*>(call.y),
         call.features, call.eps);

@@ -5,26 +5,27 @@
 //  - Rows: up to 16,384 columns. The numbers of a row stay in the registers of half a warp, a warp
 //    or a block from the maximum to the result. Rows need not begin at a vector's border: up to
 //    seven elements at either end, in vectors that a row may share with its neighbours, go singly.
-//  - RowAhead: float32 rows of up to 32,768 columns. One block on each multiprocessor goes from row
-//    to row, and has the next one on its way to shared memory.
-//  - RowInParts: long rows. One block, or a cluster of 2 to 16, keeps a row in shared memory.
+//  - RowOnChip: longer rows (Hopper). A cluster of 1 to 16 blocks keeps a row in registers and
+//    shared memory. Several blocks on each multiprocessor, at different stages, keep the memory
+//    busy in both directions.
 //  - RowInLoops: whatever is longer or aligned otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
-#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_pipeline.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 #include <cstdint>
 
-constexpr int kWordLanes = 16;       // of RowsInWords, for each row; tune: kWordLanes in 8, 16, 32
-constexpr int kWordThreads = 128;    // tune: kWordThreads in 128, 256
-constexpr int kAheadThreads = 1024;  // of RowAhead
-constexpr int kAheadItems = 8;       // vectors in registers, and as many in shared memory
-constexpr int kPartThreads = 512;    // of RowInParts, at most
+constexpr int kWordLanes = 16;     // of RowsInWords, for each row; tune: kWordLanes in 8, 16, 32
+constexpr int kWordThreads = 128;  // tune: kWordThreads in 128, 256
+constexpr int kChipThreads = 256;  // of RowOnChip
+constexpr int kChipWarps = kChipThreads / 32;
+constexpr int kHeld = 4;         // vectors of each of these threads in registers
+constexpr int kChunk = 512;      // vectors of a bulk copy to shared memory
+constexpr int kFewChunks = 2;    // of a block, before more blocks share the row
+constexpr int kMostChunks = 27;  // of a block
 constexpr int kLoopThreads = 512;
 constexpr int kMostBlocks = 16;    // of a cluster
 constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block
@@ -129,10 +130,40 @@ __device__ float OfBlock(float value, Combine combine) {
 // Of the numbers that a thread, warp or block has seen: the largest, and the sum of exp(x -
 // largest). Where all are -infinity, the largest is still a number: no difference is a NaN.
 struct Parts {
-  float largest, sum;
+  static constexpr float kLeast = -3.402823466e38f;
+  float largest = kLeast, sum = 0;
+
+  __device__ void Add(const Parts& other) {
+    const float most = fmaxf(largest, other.largest);
+    sum = sum * __expf(largest - most) + other.sum * __expf(other.largest - most);
+    largest = most;
+  }
+  template <typename Format>
+  __device__ void Add(uint4 v) {
+    float x[kEach<Format>];
+    Widen<Format>(v, x);
+    float most = largest;
+#pragma unroll
+    for (float element : x) most = fmaxf(most, element);
+    sum *= __expf(largest - most);
+#pragma unroll
+    for (float element : x) sum += __expf(element - most);
+    largest = most;
+  }
 };
 
-constexpr float kLeast = -3.402823466e38f;
+// exp(x - largest) * scale for each x of a vector.
+template <typename Format>
+__device__ uint4 Result(uint4 v, float largest, float scale) {
+  float x[kEach<Format>];
+  Widen<Format>(v, x);
+  Vector<Format> result;
+#pragma unroll
+  for (int e = 0; e < kEach<Format>; ++e) {
+    result.at[e] = Format::Narrow(__expf(x[e] - largest) * scale);
+  }
+  return result.whole;
+}
 
 // The combination over kLanes neighbours, for all of them.
 template <int kLanes>
@@ -141,20 +172,13 @@ __device__ Parts OfLanes(Parts mine) {
   return {largest, OfWarp<kLanes>(mine.sum * __expf(mine.largest - largest), Sum())};
 }
 
-// The combination over `many` parts, at most kLanes, for all threads of a warp.
-template <int kLanes>
-__device__ Parts OfParts(const Parts* parts, int many) {
-  const int lane = threadIdx.x % kLanes;
-  return OfLanes<kLanes>(lane < many ? parts[lane] : Parts{kLeast, 0});
-}
-
-// The combination over the block's threads, for all of them. Calls take turns between two
-// `partial`: who writes to one has passed the barrier after which its last reader has gone on.
+// The combination over the block's threads, for all of them. To be called once.
 __device__ Parts OfBlock(Parts mine, Parts* partial) {
   mine = OfLanes<32>(mine);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = mine;
   __syncthreads();
-  return OfParts<32>(partial, blockDim.x / 32);
+  const int lane = threadIdx.x % 32;
+  return OfLanes<32>(lane < blockDim.x / 32 ? partial[lane] : Parts());
 }
 
 // A row, or a part of one, as whole units (vectors, words) of kSize elements at their borders, and
@@ -196,7 +220,7 @@ __global__ void __launch_bounds__(kThreads)
     bits[item] = lane + item * kLanes < end ? x[item * kLanes] : Format::kLowest;
   }
   float value[kItems];
-  float largest = kWarps > 1 ? kLeast : -INFINITY;
+  float largest = kWarps > 1 ? Parts::kLeast : -INFINITY;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     value[item] = Format::Wide(bits[item]);
@@ -228,6 +252,21 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// What the L2 cache drops first are then lines of y, which it has to write anyway.
+__device__ uint64_t StayPolicy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint4 Load(const uint4* from, uint64_t policy) {
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from), "l"(policy));
+  return v;
+}
+
 // kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
 // A thread takes exponentials around its own largest number.
 template <typename Format, int kLanes, int kItems, int kMostThreads>
@@ -243,18 +282,19 @@ __global__ void __launch_bounds__(kMostThreads,
   const Span<kSize> span(static_cast<int64_t>(row) * columns, row < rows ? columns : 0);
   const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
   auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
+  const uint64_t policy = StayPolicy();
   uint4 vectors[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     vectors[item] = Lowest<Format>();
-    if (lane + item * lanes < span.units) vectors[item] = from[item * lanes];
+    if (lane + item * lanes < span.units) vectors[item] = Load(from + item * lanes, policy);
   }
   typename Format::Bits single = Format::kLowest;
   if (lane < span.extra) single = x[span.start + span.Extra(lane)];
 
   float value[kItems][kSize];
   float extra = Format::Wide(single);
-  Parts parts{fmaxf(extra, kLeast), 0};
+  Parts parts{fmaxf(extra, Parts::kLeast), 0};
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     Widen<Format>(vectors[item], value[item]);
@@ -286,226 +326,145 @@ __global__ void __launch_bounds__(kMostThreads,
   if (lane < span.extra) y[span.start + span.Extra(lane)] = Format::Narrow(extra * scale);
 }
 
-// Long float32 rows, up to 4 * kAheadThreads * kAheadItems columns. The blocks, one on each
-// multiprocessor, go from row to row: one is in their registers, and the next is on its way to
-// shared memory meanwhile, where a thread waits for what it will compute itself. A thread takes
-// exponentials around its own largest number.
-__global__ void __launch_bounds__(kAheadThreads, 1)
-    RowAhead(const float* __restrict__ x, float* __restrict__ y, int rows, int columns) {
-  extern __shared__ float4 ahead[];
-  __shared__ Parts partial[2][kAheadThreads / 32];
-  float4* const mine = ahead + threadIdx.x;
-  float next_extra = -INFINITY;
-  // What the L2 cache drops first are then lines of y, which it has to write anyway.
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
-  const auto fetch = [&](int row) {
-    const Span<4> span(static_cast<int64_t>(row) * columns, columns);
-    const auto* from = reinterpret_cast<const float4*>(x + span.start) + threadIdx.x;
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      if (threadIdx.x + item * kAheadThreads < span.units) {
-        const auto to =
-            static_cast<uint32_t>(__cvta_generic_to_shared(mine + item * kAheadThreads));
-        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to),
-                     "l"(from + item * kAheadThreads), "l"(policy)
-                     : "memory");
-      }
-    }
-    __pipeline_commit();
-    if (threadIdx.x < span.extra) next_extra = x[span.start + span.Extra(threadIdx.x)];
-  };
-  fetch(blockIdx.x);
-  int turn = 0;
-  for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
-    const Span<4> span(static_cast<int64_t>(row) * columns, columns);
-    __pipeline_wait_prior(0);
-    float4 value[kAheadItems];
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      const bool inside = threadIdx.x + item * kAheadThreads < span.units;
-      value[item] = inside ? mine[item * kAheadThreads]
-                           : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
-    }
-    float extra = threadIdx.x < span.extra ? next_extra : -INFINITY;
-    if (row + gridDim.x < rows) fetch(row + gridDim.x);
-
-    Parts parts{fmaxf(extra, kLeast), 0};
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      const float4 v = value[item];
-      parts.largest = fmaxf(parts.largest, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
-    }
-    parts.sum = extra = __expf(extra - parts.largest);
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      float4& v = value[item];
-      v = make_float4(__expf(v.x - parts.largest), __expf(v.y - parts.largest),
-                      __expf(v.z - parts.largest), __expf(v.w - parts.largest));
-      parts.sum += (v.x + v.y) + (v.z + v.w);
-    }
-    const Parts all = OfBlock(parts, partial[turn]);
-    const float scale = __expf(parts.largest - all.largest) / all.sum;
-    auto* const to = reinterpret_cast<float4*>(y + span.start) + threadIdx.x;
-#pragma unroll
-    for (int item = 0; item < kAheadItems; ++item) {
-      const float4 v = value[item];
-      if (threadIdx.x + item * kAheadThreads < span.units) {
-        to[item * kAheadThreads] = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
-      }
-    }
-    if (threadIdx.x < span.extra) y[span.start + span.Extra(threadIdx.x)] = extra * scale;
-  }
-}
+// Keeps the compiler from holding on to the elements as float32, in twice the registers.
+__device__ void StayPacked(uint4& v) { asm("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-__device__ uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// What the blocks of a cluster tell each other, once: each sends its part to the shared memory of
-// all, itself included, and waits for as many.
-struct Exchange {
-  Parts parts[kMostBlocks];
-  uint64_t barrier;
+// A barrier that opens when `bytes` bytes have arrived.
+__device__ void Await(uint64_t* barrier, int bytes) {
+  const uint32_t address = SharedAddress(barrier);
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
 
-  // By all threads of the cluster.
-  __device__ void Start() {
-    if (threadIdx.x == 0) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&barrier))
-                   : "memory");
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-  }
-  // By one warp.
-  __device__ void Send(Parts part, int rank, int blocks) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t mine = SharedAddress(&barrier);
-    if (lane == 0) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine),
-                   "r"(static_cast<int>(sizeof(Parts)) * blocks)
-                   : "memory");
-    }
-    if (lane < blocks) {
-      uint32_t to, its_barrier;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;"
-          : "=r"(to)
-          : "r"(SharedAddress(&parts[rank])), "r"(lane));
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(its_barrier) : "r"(mine), "r"(lane));
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::
-              "r"(to),
-          "f"(part.largest), "f"(part.sum), "r"(its_barrier)
-          : "memory");
-    }
-  }
-  __device__ void Wait() {
-    uint32_t complete;
-    do {
-      asm volatile(
-          "{\n.reg .pred p;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
-          "selp.b32 %0, 1, 0, p;\n}"
-          : "=r"(complete)
-          : "r"(SharedAddress(&barrier))
-          : "memory");
-    } while (complete == 0);
-  }
-};
+__device__ void WaitFor(uint64_t* barrier) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+      "@!done bra AGAIN;\n}" ::"r"(SharedAddress(barrier))
+      : "memory");
+}
+
+__device__ void Copy(uint4* to, const uint4* from, int bytes, uint64_t* barrier, uint64_t policy) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier)), "l"(policy)
+      : "memory");
+}
+
+// Writes to the shared memory of a block of the cluster, and counts the bytes at its barrier.
+__device__ void Send(const Parts& parts, Parts* to, uint64_t* barrier, int block) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, "
+      "[barrier];\n}" ::"r"(SharedAddress(to)),
+      "r"(SharedAddress(barrier)), "r"(block), "f"(parts.largest), "f"(parts.sum)
+      : "memory");
+}
+
 #endif
 
-// A block, or (kShared) a cluster of blocks, for each row. A block keeps its part, of at most
-// `part` columns, in shared memory, where a thread waits only for what it will compute itself.
-// Exponentials are taken twice, first around the largest number that the thread has seen so far.
-template <typename Format, bool kShared>
-__global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
-    RowInParts(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
-               int columns, int part) {
-  constexpr int kSize = kEach<Format>;
-  constexpr int kTogether = 16 / kSize;  // vectors
-  constexpr int kStages = 4;
-  extern __shared__ uint4 held[];
-  __shared__ Parts partial[32];
-  int rank = 0, blocks = 1;
+// The combination over `many` parts, for all threads of a warp.
+__device__ Parts OfAll(const Parts* parts, int many) {
+  Parts mine;
+  for (int i = threadIdx.x % 32; i < many; i += 32) mine.Add(parts[i]);
+  return OfLanes<32>(mine);
+}
+
+// A block, or a cluster of them, for each row. The first vectors of a block's piece go to
+// registers, the others to shared memory. Threads add up exponentials around their own largest
+// number as they arrive, and the warps of a cluster send each other their sums.
+template <typename Format>
+__global__ void __launch_bounds__(kChipThreads)
+    RowOnChip(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+              int columns, int blocks) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ Exchange exchange;
-  if constexpr (kShared) {
-    rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
-    blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-  }
-#endif
-  const int first = rank * part;
-  const Span<kSize> span(static_cast<int64_t>(blockIdx.x / blocks) * columns + first,
-                         max(min(part, columns - first), 0));
-  const auto* const from = reinterpret_cast<const uint4*>(x + span.start);
-  auto* const to = reinterpret_cast<uint4*>(y + span.start);
-  const int threads = static_cast<int>(blockDim.x);
-  const int step = kTogether * threads;
-  const int of_stage = (span.units + kStages * step - 1) / (kStages * step) * step;
-#pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) {
-    const int end = min((stage + 1) * of_stage, span.units);
-    for (int i = stage * of_stage + threadIdx.x; i < end; i += threads) {
-      __pipeline_memcpy_async(held + i, from + i, sizeof(uint4));
-    }
-    __pipeline_commit();
-  }
+  extern __shared__ uint4 piece[];
+  __shared__ uint64_t arrived[kMostChunks], exchanged;
+  __shared__ Parts partial[kMostBlocks * kChipWarps];
+  const int rank = static_cast<int>(blockIdx.x % blocks);
+  const Span<kEach<Format>> span(static_cast<int64_t>(blockIdx.x / blocks) * columns, columns);
+  const int first = static_cast<int>(static_cast<int64_t>(span.units) * rank / blocks);
+  const int end = static_cast<int>(static_cast<int64_t>(span.units) * (rank + 1) / blocks);
+  const int count = end - first;
+  const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + first;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + first;
+  const bool has_extra = rank == 0 && threadIdx.x < span.extra;
   const int64_t extra = span.start + span.Extra(threadIdx.x);
-  typename Format::Bits single = Format::kLowest;
-  if (threadIdx.x < span.extra) single = x[extra];
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) exchange.Start();
-#endif
 
-  Parts parts{fmaxf(Format::Wide(single), kLeast), 0};
-  parts.sum = __expf(Format::Wide(single) - parts.largest);
+  const int shared = max(count - kHeld * kChipThreads, 0);
+  const int chunks = (shared + kChunk - 1) / kChunk;
+  const uint64_t policy = StayPolicy();
+  if (threadIdx.x < chunks) {
+    const int start = threadIdx.x * kChunk;
+    const int bytes = min(shared - start, kChunk) * static_cast<int>(sizeof(uint4));
+    uint64_t* const barrier = arrived + threadIdx.x;
+    Await(barrier, bytes);
+    Copy(piece + start, from + kHeld * kChipThreads + start, bytes, barrier, policy);
+  }
+  uint4 held[kHeld];
 #pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) {
-    __pipeline_wait_prior(kStages - 1 - stage);
-    const int end = min((stage + 1) * of_stage, span.units);
-    for (int i = stage * of_stage + threadIdx.x; i < end; i += step) {
-      float value[kTogether][kSize];
-      float largest = parts.largest;
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kChipThreads + threadIdx.x;
+    held[item] = i < count ? Load(from + i, policy) : Lowest<Format>();
+  }
+  const float single = Format::Wide(has_extra ? x[extra] : Format::kLowest);
+  if (blocks > 1) {
+    if (threadIdx.x == 0) {
+      Await(&exchanged, blocks * kChipWarps * static_cast<int>(sizeof(Parts)));
+    }
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  }
+  __syncthreads();
+
+  Parts parts{fmaxf(single, Parts::kLeast), 0};
+  parts.sum = __expf(single - parts.largest);
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        Widen<Format>(i + j * threads < end ? held[i + j * threads] : Lowest<Format>(), value[j]);
+  for (int item = 0; item < kHeld; ++item) {
+    parts.Add<Format>(held[item]);
+    StayPacked(held[item]);
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitFor(arrived + chunk);
 #pragma unroll
-        for (int e = 0; e < kSize; ++e) largest = fmaxf(largest, value[j][e]);
-      }
-      parts = {largest, parts.sum * __expf(parts.largest - largest)};
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-#pragma unroll
-        for (int e = 0; e < kSize; ++e) parts.sum += __expf(value[j][e] - largest);
-      }
+    for (int item = 0; item < kChunk / kChipThreads; ++item) {
+      const int i = chunk * kChunk + item * kChipThreads + threadIdx.x;
+      parts.Add<Format>(i < shared ? piece[i] : Lowest<Format>());
     }
   }
-  parts = OfBlock(parts, partial);
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if constexpr (kShared) {
-    if (threadIdx.x < 32) exchange.Send(parts, rank, blocks);
-    exchange.Wait();
-    parts = OfParts<kMostBlocks>(exchange.parts, blocks);
+  parts = OfLanes<32>(parts);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (blocks > 1) {
+    // The other blocks must have begun before their shared memory is written to.
+    asm volatile("barrier.cluster.wait;" ::: "memory");
+    if (lane < blocks) Send(parts, partial + rank * kChipWarps + warp, &exchanged, lane);
+    WaitFor(&exchanged);
+  } else {
+    if (lane == 0) partial[warp] = parts;
+    __syncthreads();
   }
-#endif
+  parts = OfAll(partial, blocks * kChipWarps);
+
   const float scale = 1 / parts.sum;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < span.units; i += threads) {
-    float value[kSize];
-    Widen<Format>(held[i], value);
-    Vector<Format> v;
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) {
-      v.at[e] = Format::Narrow(__expf(value[e] - parts.largest) * scale);
-    }
-    to[i] = v.whole;
+  for (int item = 0; item < kHeld; ++item) {
+    const int i = item * kChipThreads + threadIdx.x;
+    if (i < count) to[i] = Result<Format>(held[item], parts.largest, scale);
   }
-  if (threadIdx.x < span.extra) {
-    y[extra] = Format::Narrow(__expf(Format::Wide(single) - parts.largest) * scale);
+#pragma unroll 2
+  for (int i = threadIdx.x; i < shared; i += kChipThreads) {
+    to[kHeld * kChipThreads + i] = Result<Format>(piece[i], parts.largest, scale);
   }
+  if (has_extra) y[extra] = Format::Narrow(__expf(single - parts.largest) * scale);
+#endif
 }
 
 // Many rows of at most kColumns, kWordLanes threads for each, word by word.
@@ -621,36 +580,57 @@ struct Call {
         <<<Blocks(block ? 1 : threads / kLanes), threads, 0, stream>>>(x, y, static_cast<int>(rows),
                                                                        Width());
   }
-  static constexpr int kAheadBytes = kAheadThreads * kAheadItems * sizeof(float4);
-  void Ahead(int processors) const {
-    if constexpr (sizeof(Bits) == 4) {
-      C10_CUDA_CHECK(
-          cudaFuncSetAttribute(RowAhead, cudaFuncAttributeMaxDynamicSharedMemorySize, kAheadBytes));
-      RowAhead<<<std::min(static_cast<int>(rows), processors), kAheadThreads, kAheadBytes,
-                 stream>>>(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y),
-                           static_cast<int>(rows), Width());
+  // False if rows are too long. The fewest numbers are chosen that threads can have and that leave
+  // few of them idle.
+  bool InRegisters() const {
+    const auto of_block = [&](int numbers) {
+      return (columns + 32 * numbers - 1) / (32 * numbers) * numbers;
+    };
+    if (columns <= 256) {
+      InRegisters<16, 16, 128>();
+    } else if (columns <= 384) {
+      InRegisters<16, 24, 128>();
+    } else if (columns <= 512) {
+      InRegisters<32, 16, 128>();
+    } else if (columns <= 768) {
+      InRegisters<32, 24, 128>();
+    } else if (columns > 1024 && columns <= 1280) {
+      InRegisters<32, 40, 128>();
+    } else if (columns <= 2048) {
+      InRegisters<kWholeBlock, 16, 128>();
+    } else if (columns <= 12288 && of_block(24) < of_block(32)) {
+      InRegisters<kWholeBlock, 24, 512>();
+    } else if (columns <= 16384) {
+      InRegisters<kWholeBlock, 32, 512>();
+    } else {
+      return false;
     }
+    return true;
   }
-  int64_t Part(int blocks) const {
-    return (columns + blocks * kSize - 1) / (blocks * kSize) * kSize;
-  }
-  // False if the GPU has no place for such clusters.
-  template <bool kShared>
-  bool InParts(int blocks, int threads) const {
-    const auto kernel = RowInParts<Format, kShared>;
-    const int part = static_cast<int>(Part(blocks));
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-    attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-    attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
+  // A row for each cluster. False if it is too long, or if the GPU has no place for such clusters.
+  bool OnChip(int processors) const {
+    const int64_t vectors = columns / kSize;
+    int blocks = 1;
+    while (blocks < kMostBlocks &&
+           (vectors > blocks * (kFewChunks * kChunk + kHeld * kChipThreads) ||
+            rows * blocks <= processors)) {
+      blocks *= 2;
+    }
+    const int64_t others =
+        std::max<int64_t>((vectors + blocks - 1) / blocks - kHeld * kChipThreads, 0);
+    const int64_t chunks = (others + kChunk - 1) / kChunk;
+    if (chunks > kMostChunks || rows * blocks >= int64_t{1} << 31) return false;
+    const auto kernel = RowOnChip<Format>;
+    cudaLaunchAttribute size{};
+    size.id = cudaLaunchAttributeClusterDimension;
+    size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
     cudaLaunchConfig_t config{};
     config.gridDim = {static_cast<unsigned>(rows * blocks), 1, 1};
-    config.blockDim = {static_cast<unsigned>(threads), 1, 1};
-    config.dynamicSmemBytes = part * sizeof(Bits);
+    config.blockDim = {kChipThreads, 1, 1};
+    config.dynamicSmemBytes = chunks * kChunk * sizeof(uint4);
     config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = kShared ? 2 : 0;
+    config.attrs = &size;
+    config.numAttrs = 1;
     C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(config.dynamicSmemBytes)));
     if (blocks > 8) {
@@ -660,28 +640,8 @@ struct Call {
       C10_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&active, kernel, &config));
       if (active == 0) return false;
     }
-    C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, x, y, Width(), part));
+    C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, x, y, Width(), blocks));
     return true;
-  }
-  // A long row in one block's shared memory, or in that of up to 16. False if it is too long.
-  bool InParts(const cudaDeviceProp& device) const {
-    if (columns >= int64_t{1} << 31) return false;
-    const int64_t bytes = columns * sizeof(Bits);
-    const int64_t of_block = (bytes <= 128 * 1024 ? 128 : 32) * 1024;
-    const bool few = rows <= device.multiProcessorCount;  // then a row is for several
-    const int most = device.major >= 9 ? kMostBlocks : 1;
-    int blocks = 1;
-    while (blocks < most &&
-           (bytes > blocks * of_block || rows * blocks <= device.multiProcessorCount)) {
-      blocks *= 2;
-    }
-    const int64_t of_part = Part(blocks) * sizeof(Bits);
-    if (of_part + 1024 > static_cast<int64_t>(device.sharedMemPerBlockOptin)) return false;
-    int threads = 128;
-    while (threads < kPartThreads && of_part > threads * (few || blocks == 1 ? 64 : 256)) {
-      threads *= 2;
-    }
-    return blocks > 1 ? InParts<true>(blocks, threads) : InParts<false>(1, threads);
   }
 };
 
@@ -714,19 +674,9 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
     call.template Narrow<224>();
   } else if (aligned && !whole && columns <= 256) {
     call.template Narrow<256>();
-  } else if (aligned && columns <= 256) {
-    call.template InRegisters<16, 16, 128>();
-  } else if (aligned && columns <= 512) {
-    call.template InRegisters<32, 16, 128>();
-  } else if (aligned && columns <= 2048) {
-    call.template InRegisters<kWholeBlock, 16, 128>();
-  } else if (aligned && columns <= 16384) {
-    call.template InRegisters<kWholeBlock, 32, 512>();
-  } else if (aligned && sizeof(Bits) == 4 && columns <= 4 * kAheadThreads * kAheadItems &&
-             rows > processors &&
-             device->sharedMemPerBlockOptin >= Call<Format>::kAheadBytes + 1024) {
-    call.Ahead(processors);
-  } else if (!aligned || !call.InParts(*device)) {
+  } else if (aligned && (call.InRegisters() || (device->major >= 9 && call.OnChip(processors)))) {
+    return;
+  } else {
     RowInLoops<Format><<<call.Blocks(1), kLoopThreads, 0, call.stream>>>(call.x, call.y, columns);
   }
 }
