@@ -3,16 +3,16 @@
 // Tensor cores add float8 products with few digits. So the products of 128 features, which share
 // scales, are summed there, and then added to float32 sums, multiplied by their scales.
 //
-// Many rows (Wide): pairs of blocks walk over pairs of tiles, which are neighbours in y's rows. One
-// warp loads slices of 128 features by TMA, several ahead; of the rows of a, which both need, each
-// block loads one half for both (multicast). Two warpgroups multiply: while one adds its sums, the
-// tensor cores work for the other.
+// Many rows (Wide): pairs of blocks walk over pairs of tiles, which are neighbours in y's rows. A
+// thread of each loads slices of 128 features by TMA, several ahead; of the rows of a, which both
+// need, each block loads one half for both (multicast). Two warpgroups multiply: while one adds its
+// sums, the tensor cores work for the other.
 //
 // Few rows (Few): bound by reading b. Blocks of a cluster share the depth of a tile of y, such that
 // all processors read at once; they add up their sums, always in the same order, through shared
 // memory of the cluster.
 //
-// Other GPUs, and rows that TMA cannot load: a plain product (Plain).
+// Other GPUs, and rows that TMA cannot load: a plain product (MultiplyPlain).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -45,6 +45,47 @@ __device__ uint32_t Pack(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(pair);
 }
+
+template <int kStages, int kSliceBytes>
+struct Ring;
+template <int kStages, int kSliceBytes>
+constexpr int kRingBytes = kStages * (kSliceBytes + 16);
+
+// Each of two warpgroups has kParts times 64 rows of a block's tile.
+template <int kParts_, int kColumns_, int kStages_>
+struct Wide {
+  static constexpr int kParts = kParts_, kStages = kStages_;
+  static constexpr int kRows = 128 * kParts, kColumns = kColumns_;
+  static constexpr int kSums = kColumns / 2;  // of a thread, in each part
+  static constexpr int kScales =              // of b, at most
+      kColumns % kSlice == 0 ? kColumns / kSlice : (kColumns + kSlice - 17) / kSlice + 1;
+  static constexpr int kThreads = 384;
+
+  static constexpr int kLeft = kRows * kSlice;  // bytes of a in a slice, before those of b
+  using Slices = Ring<kStages_, (kRows + kColumns) * kSlice>;
+  static constexpr int kSumBytes = 64 * kColumns * 2;  // of a warpgroup's part, as bfloat16
+  static constexpr int kBytes =
+      1024 + 2 * kParts * kSumBytes + kRingBytes<kStages_, (kRows + kColumns) * kSlice>;
+};
+
+// A warpgroup has 64 columns of y, of kRows rows.
+template <int kRows_, int kStages_>
+struct Few {
+  static constexpr int kWorkers = 128, kBlocks = 2;  // a processor has two of them
+  static constexpr int kRows = kRows_, kStages = kStages_;
+  static constexpr int kColumns = 64;
+  static constexpr int kThreads = kWorkers + 32;
+  static constexpr int kMostSlices = 64;
+  static constexpr int kRight = kColumns * kSlice;  // bytes of b in a slice, before those of a
+  static constexpr int kScalePitch = kRows + 2, kPitch = kColumns + 4;  // floats: other banks
+  using Slices = Ring<kStages_, (kRows + kColumns) * kSlice>;
+  // Scales, [slice][kScalePitch], those of b behind those of a, come after the ring; in the end
+  // sums, [row][kPitch], take its place.
+  static constexpr int kBytes = kRingBytes<kStages_, (kRows + kColumns) * kSlice> +
+                                kMostSlices * kScalePitch * static_cast<int>(sizeof(float)) + 1024;
+  static_assert(kRows * kPitch * static_cast<int>(sizeof(float)) <=
+                kRingBytes<kStages_, (kRows + kColumns) * kSlice>);
+};
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
 __device__ void InitBarrier(uint32_t barrier, int count) {
@@ -221,7 +262,7 @@ __device__ uint32_t Base(const void* dynamic) {
 // slices: kStages that say that one is full, then as many that say that one is free.
 template <int kStages, int kSliceBytes>
 struct Ring {
-  static constexpr int kBytes = kStages * (kSliceBytes + 16);
+  static constexpr int kBytes = kRingBytes<kStages, kSliceBytes>;
 
   uint32_t base;
   int stage = 0, parity = 0;
@@ -248,22 +289,6 @@ struct Ring {
       parity ^= 1;
     }
   }
-};
-
-// Each of two warpgroups has kParts times 64 rows of a block's tile.
-template <int kParts_, int kColumns_, int kStages_>
-struct Wide {
-  static constexpr int kParts = kParts_, kStages = kStages_;
-  static constexpr int kRows = 128 * kParts, kColumns = kColumns_;
-  static constexpr int kSums = kColumns / 2;  // of a thread, in each part
-  static constexpr int kScales =              // of b, at most
-      kColumns % kSlice == 0 ? kColumns / kSlice : (kColumns + kSlice - 17) / kSlice + 1;
-  static constexpr int kThreads = 384;
-
-  static constexpr int kLeft = kRows * kSlice;  // bytes of a in a slice, before those of b
-  using Slices = Ring<kStages_, (kRows + kColumns) * kSlice>;
-  static constexpr int kSumBytes = 64 * kColumns * 2;  // of a warpgroup's part, as bfloat16
-  static constexpr int kBytes = 1024 + 2 * kParts * kSumBytes + Slices::kBytes;
 };
 
 // Tiles of pairs, row after row within groups of kGroupRows rows of tiles, whose a stays in the L2
@@ -406,24 +431,6 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   SyncCluster();  // no block may leave while the other arrives at its barriers
 }
 
-// A warpgroup has 64 columns of y, of kRows rows.
-template <int kRows_, int kStages_>
-struct Few {
-  static constexpr int kWorkers = 128, kBlocks = 2;  // a processor has two of them
-  static constexpr int kRows = kRows_, kStages = kStages_;
-  static constexpr int kColumns = 64;
-  static constexpr int kThreads = kWorkers + 32;
-  static constexpr int kMostSlices = 64;
-  static constexpr int kRight = kColumns * kSlice;  // bytes of b in a slice, before those of a
-  static constexpr int kScalePitch = kRows + 2, kPitch = kColumns + 4;  // floats: other banks
-  using Slices = Ring<kStages_, (kRows + kColumns) * kSlice>;
-  // Scales, [slice][kScalePitch], those of b behind those of a, come after the ring; in the end
-  // sums, [row][kPitch], take its place.
-  static constexpr int kBytes =
-      Slices::kBytes + kMostSlices * kScalePitch * static_cast<int>(sizeof(float)) + 1024;
-  static_assert(kRows * kPitch * static_cast<int>(sizeof(float)) <= Slices::kBytes);
-};
-
 // A block has a tile of y and, as one of a cluster, a part of the depth. Columns of y are what
 // tensor cores have 64 of.
 template <class S>
@@ -484,13 +491,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
         p.b_scales + static_cast<int64_t>(first_column / kSlice) * p.slices + begin;
     const int end = S::kRows * slices;
 #pragma unroll 1
-    for (int i = threadIdx.x, row = 0, slice = i; i < end; i += kWorkers, slice += kWorkers) {
-      while (slice >= slices) {
-        slice -= slices;
+    for (int i = threadIdx.x, row = 0, here = i; i < end; i += kWorkers, here += kWorkers) {
+      while (here >= slices) {
+        here -= slices;
         ++row;
       }
       const int64_t of_row = static_cast<int64_t>(min(row, rows - 1)) * p.slices;
-      CopyFloat(scales + slice * S::kScalePitch + row, of_a + of_row + slice);
+      CopyFloat(scales + here * S::kScalePitch + row, of_a + of_row + here);
     }
 #pragma unroll 1
     for (int i = threadIdx.x; i < slices; i += kWorkers) {

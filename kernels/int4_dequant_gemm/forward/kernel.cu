@@ -1,20 +1,19 @@
 // Linear layer of 4-bit weights for few tokens: bound by reading the weights once.
 //
-// A block has up to 4096 features and walks over tiles of 16 outputs. Each of its warps keeps its
-// 256 features of 8 or 16 tokens in registers, as the tensor cores' right factor; weights are the
-// left one. The order of the depth is free: 16 bytes of a row give a lane eight of its products,
-// and four lanes have a group of 128 features. So a lane multiplies just what it has copied itself,
-// asynchronously, several tiles ahead.
+// Each warp has an equal share of its block's weights: tiles of 16 outputs, 256 features at a time.
+// It copies them asynchronously, several slabs ahead, and waits for no other warp. Weights are the
+// tensor cores' left factor, 8 or 16 tokens the right one. The order of the depth is free: 16 bytes
+// of a row give a lane eight of its products, so a lane multiplies just what it has copied itself.
+// x waits in shared memory in the order in which lanes need it.
 //
 // Four bits in the low bits of a significand are that number plus a power of two. What is left
 // after the power and the zero point are subtracted is exact in 16 bits; sums of a group leave the
-// tensor cores and are scaled in float32. Scales and zero points of a block wait in shared memory.
+// tensor cores and are scaled in float32.
 //
-// The warps' sums of a tile are added up in order, in the end those of the blocks of a cluster,
-// which share the depth. Code is short: it comes from memory, too.
+// Blocks of a cluster share the depth, and warps may share a tile. In the end, or in several rounds
+// if shared memory is too small for all sums, the cluster adds them up, always in the same order.
 //
-// Rows that are no whole vectors of 16 bytes, and very deep ones, take a warp for each output
-// (LinearAny).
+// What this cannot do (see Launch) takes a warp for each output (LinearAny).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -27,14 +26,14 @@
 #include <type_traits>
 
 constexpr int kGroup = 128;  // features of a scale and a zero point
+constexpr int kSlab = 256;   // features that are loaded at once: 128 bytes of a row
+constexpr int kTile = 16;    // outputs of a warp's product
 constexpr int kWarps = 16;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kOfWarp = 2;                     // groups
-constexpr int kMostGroups = kOfWarp * kWarps;  // of a block
-constexpr int kMostTiles = 28;                 // of 16 outputs, of a block
-constexpr int kMostSplits = 8;
-constexpr int kStages = 4;   // tiles that are on their way or in use
-constexpr int kPiece = 512;  // bytes: 16 of each lane
+constexpr int kLaneBytes = 32 * 16;                        // that a warp copies at once
+constexpr int kWeightBytes = kTile * kSlab / 2;            // of a slab of a tile
+constexpr int kPieceBytes = kWeightBytes + 2 * kTile * 4;  // with scales and zero points
+constexpr int kSharedBytes = 227 * 1024;
 
 template <class T>
 struct Layer {
@@ -46,26 +45,43 @@ struct Layer {
   int tokens, in, out, bytes, groups;
 };
 
-// 4, 8 or 16 bytes, or zeros.
-template <int kBytes>
-__device__ void Copy(void* to, const void* from, bool exists) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(exists ? 16 : 0)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from),
-                 "n"(kBytes), "r"(exists ? kBytes : 0)
-                 : "memory");
-  }
-}
-__device__ void Commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ void WaitForAllBut() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
+// How the work is divided.
+struct Plan {
+  int log_splits;  // blocks of a cluster share the depth
+  int slabs;       // of a block
+  int outputs;     // of a cluster
+  int tiles;       // of a round, at whose end a cluster adds up its sums
+  int rounds;
+  int sums, ring;  // where they begin in shared memory; x comes first
+  bool pairs;      // scales and zero points of two groups lie in one word
+};
 
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+// 16 bytes, or zeros.
+__device__ void Copy(uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+// 4 bytes, or zeros.
+__device__ void CopyWord(uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+__device__ uint32_t LoadWord(uint32_t from) {
+  uint32_t v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+  return v;
+}
+__device__ uint4 LoadVector(uint32_t from) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(from)
+               : "memory");
+  return v;
+}
 template <class T>
 __device__ void Multiply(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (std::is_same_v<T, at::Half>) {
@@ -79,6 +95,10 @@ __device__ void Multiply(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, 
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+}
+
+__device__ uint32_t WordOf(const uint4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
 // (a & b) | c in one instruction.
@@ -130,240 +150,316 @@ struct Zero<at::BFloat16> {
   __device__ uint32_t High(uint32_t v) const { return Low(v >> 4); }
 };
 
-template <class T, int kTokenTiles>
-struct Shared {
-  static constexpr int kPitch = 20;                                // floats of a token: other banks
-  static constexpr int kWarpPitch = 8 * kTokenTiles * kPitch + 2;  // likewise
+// A warp's way through the tiles of a block: an equal share of each round's slabs.
+struct Way {
+  int round, tile, slab, left;
 
-  char weights[kStages][kWarps][kOfWarp][2 * kPiece];
-  float of_warps[kWarps * kWarpPitch];
-  float sums[kMostTiles][8 * kTokenTiles][16];
-  alignas(8) T scales[kMostTiles * 16][kMostGroups + 4];  // of an output: whole vectors of 8 bytes
-  alignas(4) uint8_t zeros[kMostTiles * 16][kMostGroups + 4];
+  __device__ void Begin(const Plan& plan, int tiles, int warp) {
+    const int here = max(0, min(plan.tiles, tiles - round * plan.tiles)), units = here * plan.slabs;
+    const int first = units * warp / kWarps;
+    left = units * (warp + 1) / kWarps - first;
+    tile = here * warp / kWarps;
+    slab = first - tile * plan.slabs;
+    tile += round * plan.tiles;
+  }
+  // To a round that has something to do, if there is one.
+  __device__ void Skip(const Plan& plan, int tiles, int warp) {
+    while (left == 0 && round + 1 < plan.rounds) {
+      ++round;
+      Begin(plan, tiles, warp);
+    }
+  }
+  __device__ void Advance(const Plan& plan) {
+    --left;
+    if (++slab == plan.slabs) {
+      slab = 0;
+      ++tile;
+    }
+  }
 };
 
+#if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
+// Accesses to shared memory of the cluster before this are over after it.
 __device__ void SyncCluster() {
-#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-#endif
+}
+// This only says that all blocks are here.
+__device__ void MeetCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-// blockIdx.x: which tiles, and which of 2^log_splits parts of the depth; blockIdx.y: which tokens.
-template <class T, int kTokenTiles>
-__global__ void __launch_bounds__(kThreads, 1)
-    Linear(const Layer<T> layer, int tiles_of_block, int log_splits, bool vectors) {
-  using S = Shared<T, kTokenTiles>;
-  extern __shared__ __align__(128) char dynamic[];
-  auto& shared = *reinterpret_cast<S*>(dynamic);
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-  const int split = static_cast<int>(blockIdx.x) & ((1 << log_splits) - 1);
-  const int first_output = static_cast<int>(blockIdx.x >> log_splits) * tiles_of_block * 16;
-  const int outputs = min(layer.out - first_output, tiles_of_block * 16);
-  const int tiles = (outputs + 15) / 16;
-  const int quads = (layer.groups + 3) / 4;
-  const int first_group = (quads * split >> log_splits) * 4;
-  const int groups = min((quads * (split + 1) >> log_splits) * 4, layer.groups) - first_group;
-  const int row = lane / 4;
+// blockIdx.x: which outputs, and which of 2^log_splits parts of the depth. blockIdx.y: which
+// tokens.
+template <class T, int kTokens, int kStages>
+__global__ void __launch_bounds__(kThreads, 1) Linear(const Layer<T> layer, const Plan plan) {
+  constexpr int kTokenTiles = kTokens / 8;
+  extern __shared__ __align__(128) uint8_t dynamic[];
+  const uint32_t base = SharedAddress(dynamic);
+  const int lane = threadIdx.x % 32, row = lane / 4;
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int split = static_cast<int>(blockIdx.x) & ((1 << plan.log_splits) - 1);
+  const int first_output = static_cast<int>(blockIdx.x >> plan.log_splits) * plan.outputs;
+  const int outputs = min(layer.out - first_output, plan.outputs);
+  const int tiles = (outputs + kTile - 1) / kTile;
+  const int first_slab = split * plan.slabs, first_group = first_slab * 2;
+  const int tokens = min(layer.tokens - static_cast<int>(blockIdx.y) * kTokens, kTokens);
 
-  // This lane's features of each group: 32 in a row.
-  const int k = (first_group + warp * kOfWarp) * kGroup + lane % 4 * (kGroup / 4);
-  bool exists[kOfWarp];
-#pragma unroll
-  for (int i = 0; i < kOfWarp; ++i) {
-    exists[i] = warp * kOfWarp + i < groups && k + i * kGroup < layer.in;
-  }
-  const uint8_t* from =
-      layer.weights + static_cast<int64_t>(first_output + row) * layer.bytes + k / 2;
-  int rows_left = outputs - row, to_stage = 0;
-  const auto copy = [&] {  // the next tile's weights
-#pragma unroll
-    for (int i = 0; i < kOfWarp; ++i) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const bool copied = exists[i] && rows_left > j * 8;
-        Copy<16>(shared.weights[to_stage][warp][i] + j * kPiece + lane * 16,
-                 copied ? from + (static_cast<int64_t>(j * 8) * layer.bytes + i * (kGroup / 2))
-                        : layer.weights,
-                 copied);
-      }
-    }
-    from += static_cast<int64_t>(16) * layer.bytes;
-    rows_left -= 16;
-    to_stage = to_stage == kStages - 1 ? 0 : to_stage + 1;
+  const uint32_t ring = base + plan.ring + warp * kStages * kPieceBytes;
+  Way at, fetched;
+  at.round = 0;
+  at.Begin(plan, tiles, warp);
+  fetched = at;
+  fetched.Skip(plan, tiles, warp);
+  // A lane copies the weights that it multiplies, and its part of the scales and zero points: of
+  // two groups of an output, the word in which they are.
+  const uint8_t *upper_from, *lower_from, *word_from;
+  int left_of_row = 0;
+  bool upper_exists = false, lower_exists = false, word_exists = false;
+  const auto locate = [&] {  // what `fetched` is at
+    const int output = fetched.tile * kTile + row, slab = first_slab + fetched.slab;
+    const int byte = slab * (kSlab / 2) + lane % 4 * 16;
+    upper_exists = output < outputs;
+    lower_exists = output + 8 < outputs;
+    left_of_row = layer.bytes - byte;
+    upper_from = layer.weights + static_cast<int64_t>(first_output + output) * layer.bytes + byte;
+    lower_from = upper_from + static_cast<int64_t>(8) * layer.bytes;
+    const int of_word = fetched.tile * kTile + lane % 16;
+    const int64_t group = static_cast<int64_t>(first_output + of_word) * layer.groups + slab * 2;
+    word_exists = of_word < outputs;
+    word_from =
+        lane < 16 ? reinterpret_cast<const uint8_t*>(layer.scales + group) : layer.zeros + group;
   };
-  copy();
-  // Scales and zero points, four groups of an output at a time.
-  {
-    const int of_row = static_cast<int>(threadIdx.x) % (kMostGroups / 4) * 4;
-#pragma unroll 1
-    for (int output = threadIdx.x / (kMostGroups / 4); output < tiles * 16;
-         output += kThreads / (kMostGroups / 4)) {
-      const int64_t at =
-          static_cast<int64_t>(first_output + output) * layer.groups + first_group + of_row;
-      if (vectors) {
-        const bool copied = output < outputs && of_row < groups;
-        Copy<8>(&shared.scales[output][of_row], layer.scales + (copied ? at : 0), copied);
-        Copy<4>(&shared.zeros[output][of_row], layer.zeros + (copied ? at : 0), copied);
+  locate();
+  const auto fetch = [&](int stage) {  // the next slab of a tile
+    if (fetched.left > 0) {
+      const uint32_t to = ring + stage * kPieceBytes + lane * 16;
+      const bool first = left_of_row > 0, second = left_of_row > 64;
+      Copy(to, upper_from, first && upper_exists ? 16 : 0);
+      Copy(to + kLaneBytes, lower_from, first && lower_exists ? 16 : 0);
+      Copy(to + 2 * kLaneBytes, upper_from + 64, second && upper_exists ? 16 : 0);
+      Copy(to + 3 * kLaneBytes, lower_from + 64, second && lower_exists ? 16 : 0);
+      const uint32_t place = ring + stage * kPieceBytes + kWeightBytes + lane * 4;
+      const int groups = layer.groups - (first_slab + fetched.slab) * 2;
+      if (plan.pairs) {
+        const uint64_t word = reinterpret_cast<uint64_t>(word_from) & ~uint64_t{3};
+        CopyWord(place, reinterpret_cast<const void*>(word), word_exists && groups > 0 ? 4 : 0);
       } else {
+        uint32_t word = 0;
 #pragma unroll 1
-        for (int i = 0; i < 4; ++i) {
-          const bool copied = output < outputs && of_row + i < groups;
-          shared.scales[output][of_row + i] = copied ? layer.scales[at + i] : T(0.0f);
-          shared.zeros[output][of_row + i] = copied ? layer.zeros[at + i] : uint8_t{0};
+        for (int i = 0; i < 2 && word_exists && i < groups; ++i) {
+          word |= lane < 16 ? static_cast<uint32_t>(reinterpret_cast<const uint16_t*>(word_from)[i])
+                                  << (i * 16)
+                            : static_cast<uint32_t>(word_from[i]) << (i * 8);
         }
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(place), "r"(word) : "memory");
+      }
+      fetched.Advance(plan);
+      upper_from += kSlab / 2;
+      lower_from += kSlab / 2;
+      word_from += lane < 16 ? 4 : 2;
+      left_of_row -= kSlab / 2;
+      if (fetched.slab == 0 || fetched.left == 0) {
+        fetched.Skip(plan, tiles, warp);
+        locate();
       }
     }
-  }
-  Commit();
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+
+  // x, as the tensor cores want it: pairs of features as pairs of weights come out of a word, 0 and
+  // 4, 1 and 5 ... It is requested before the weights, which keep the memory busy for a while.
+  {
+    const int word = threadIdx.x % 4, token = static_cast<int>(threadIdx.x) / 4 % kTokens;
+    const T* const of_token =
+        layer.x + (static_cast<int64_t>(blockIdx.y) * kTokens + token) * layer.in;
+    constexpr int kStep = kThreads / (4 * kTokens), kAtOnce = 2;
 #pragma unroll 1
-  for (int i = 1; i < kStages - 1; ++i) {
-    copy();
-    Commit();
-  }
-
-  // Pairs of x as pairs of weights come out of a word: features 0 and 4, 1 and 5 ...
-  uint32_t x[kOfWarp][kTokenTiles][4][4];
+    for (int first = 0; first < plan.slabs * 2; first += kStep * kAtOnce) {
+      uint4 v[kAtOnce][4];
 #pragma unroll
-  for (int i = 0; i < kOfWarp; ++i) {
+      for (int i = 0; i < kAtOnce * 4; ++i) {
+        const int group = first + i / 4 * kStep + static_cast<int>(threadIdx.x) / (4 * kTokens);
+        const int k = (first_group + group) * kGroup + i % 4 * 32 + word * 8;
+        v[i / 4][i % 4] = token < tokens && k < layer.in
+                              ? __ldg(reinterpret_cast<const uint4*>(of_token + k))
+                              : make_uint4(0u, 0u, 0u, 0u);
+      }
+      if (first == 0) {
+#pragma unroll 1
+        for (int i = 0; i < kStages - 1; ++i) fetch(i);
+      }
 #pragma unroll
-    for (int t = 0; t < kTokenTiles; ++t) {
-      const int token = static_cast<int>(blockIdx.y) * 8 * kTokenTiles + t * 8 + row;
-      const auto* const of_token = reinterpret_cast<const uint4*>(
-          layer.x + static_cast<int64_t>(token) * layer.in + k + i * kGroup);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const uint4 v =
-            exists[i] && token < layer.tokens ? __ldg(of_token + j) : make_uint4(0u, 0u, 0u, 0u);
-        x[i][t][j][0] = __byte_perm(v.x, v.z, 0x5410);
-        x[i][t][j][1] = __byte_perm(v.x, v.z, 0x7632);
-        x[i][t][j][2] = __byte_perm(v.y, v.w, 0x5410);
-        x[i][t][j][3] = __byte_perm(v.y, v.w, 0x7632);
+      for (int i = 0; i < kAtOnce * 4; ++i) {
+        const int group = first + i / 4 * kStep + static_cast<int>(threadIdx.x) / (4 * kTokens);
+        if (group >= plan.slabs * 2) break;
+        const uint4& u = v[i / 4][i % 4];
+        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(
+                         base + (((group * 4 + word) * kTokens + token) * 4 + i % 4) * 16),
+                     "r"(__byte_perm(u.x, u.z, 0x5410)), "r"(__byte_perm(u.x, u.z, 0x7632)),
+                     "r"(__byte_perm(u.y, u.w, 0x5410)), "r"(__byte_perm(u.y, u.w, 0x7632))
+                     : "memory");
       }
     }
   }
-  WaitForAllBut<kStages - 2>();
-  __syncthreads();  // scales are there
+  __syncthreads();
 
-  // Which of a tile's sums this thread adds up in the end, with its neighbours.
-  constexpr int kAdders = kThreads / (8 * kTokenTiles * 16);
-  const int token = static_cast<int>(threadIdx.x) / (16 * kAdders);
-  const int output = static_cast<int>(threadIdx.x) / kAdders % 16;
-  const int tokens = layer.tokens - static_cast<int>(blockIdx.y) * 8 * kTokenTiles;
-  T* const y = layer.y + (static_cast<int64_t>(blockIdx.y) * 8 * kTokenTiles + token) * layer.out +
-               first_output + output;
   int stage = 0;
 #pragma unroll 1
-  for (int tile = 0; tile < tiles; ++tile) {
-    copy();
-    Commit();
-    WaitForAllBut<kStages - 1>();
+  for (int round = 0; round < plan.rounds; ++round) {
+    const int tiles_here = min(plan.tiles, tiles - round * plan.tiles);
+    if (tiles_here <= 0) break;
+    const int units = tiles_here * plan.slabs;
+    at.round = round;
+    at.Begin(plan, tiles, warp);
     float sums[kTokenTiles][4] = {};
+#pragma unroll 1
+    while (at.left > 0) {
+      __syncwarp();  // all have read the last slab's scales
+      fetch(stage == 0 ? kStages - 1 : stage - 1);
+      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
+      __syncwarp();  // others have copied scales of this slab
+      const uint32_t piece = ring + stage * kPieceBytes;
+      const uint32_t first_zero =
+          static_cast<uint32_t>(first_output + at.tile * kTile + row) * layer.groups +
+          (first_slab + at.slab) * 2;
+      const uint32_t zero_shift = plan.pairs ? first_zero % 4 * 8 : 0;
+      uint32_t scale_pairs[2], zero_pairs[2];
 #pragma unroll
-    for (int i = 0; i < kOfWarp; ++i) {
-      uint32_t words[2][4];
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const uint4 v = *reinterpret_cast<const uint4*>(shared.weights[stage][warp][i] +
-                                                        j * kPiece + lane * 16);
-        words[j][0] = v.x;
-        words[j][1] = v.y;
-        words[j][2] = v.z;
-        words[j][3] = v.w;
+      for (int i = 0; i < 2; ++i) {
+        scale_pairs[i] = LoadWord(piece + kWeightBytes + (row + i * 8) * 4);
+        zero_pairs[i] = LoadWord(piece + kWeightBytes + (kTile + row + i * 8) * 4) >> zero_shift;
       }
-      const int group = warp * kOfWarp + i;
-      const Zero<T> upper(shared.zeros[tile * 16 + row][group]),
-          lower(shared.zeros[tile * 16 + row + 8][group]);
-      float parts[kTokenTiles][4] = {};
+      uint32_t x = base + at.slab * (kSlab * 2 * kTokens) + lane * 16;
+#pragma unroll 1
+      for (int g = 0; g < 2; ++g) {
+        const uint32_t of_group = piece + g * 2 * kLaneBytes + lane * 16;
+        const uint4 words[2] = {LoadVector(of_group), LoadVector(of_group + kLaneBytes)};
+        const Zero<T> upper(zero_pairs[0] >> (g * 8) & 0xff),
+            lower(zero_pairs[1] >> (g * 8) & 0xff);
+        float parts[kTokenTiles][4] = {};
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const uint32_t u = words[0][j / 2] >> (j % 2 * 8), l = words[1][j / 2] >> (j % 2 * 8);
-        const uint32_t a[4] = {upper.Low(u), lower.Low(l), upper.High(u), lower.High(l)};
+        for (int w = 0; w < 4; ++w) {
+          uint4 v[kTokenTiles];
 #pragma unroll
-        for (int t = 0; t < kTokenTiles; ++t) {
-          Multiply<T>(parts[t], a, x[i][t][j / 2][j % 2 * 2], x[i][t][j / 2][j % 2 * 2 + 1]);
+          for (int t = 0; t < kTokenTiles; ++t) v[t] = LoadVector(x + (w * kTokens + t * 8) * 64);
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            const uint32_t u = WordOf(words[0], w) >> (j * 8), l = WordOf(words[1], w) >> (j * 8);
+            const uint32_t a[4] = {upper.Low(u), lower.Low(l), upper.High(u), lower.High(l)};
+#pragma unroll
+            for (int t = 0; t < kTokenTiles; ++t) {
+              Multiply<T>(parts[t], a, j == 0 ? v[t].x : v[t].z, j == 0 ? v[t].y : v[t].w);
+            }
+          }
+        }
+        x += kGroup * 2 * kTokens;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const auto scale = static_cast<float>(
+              __builtin_bit_cast(T, static_cast<uint16_t>(scale_pairs[i] >> (g * 16))));
+#pragma unroll
+          for (int t = 0; t < kTokenTiles; ++t) {
+            sums[t][i * 2] += parts[t][i * 2] * scale;
+            sums[t][i * 2 + 1] += parts[t][i * 2 + 1] * scale;
+          }
         }
       }
+      stage = stage == kStages - 1 ? 0 : stage + 1;
+      const int tile = at.tile - round * plan.tiles;
+      at.Advance(plan);
+      if (at.slab > 0 && at.left > 0) continue;
+      // Warps that share a tile have places for it that follow each other.
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float scale = static_cast<float>(shared.scales[tile * 16 + row + j * 8][group]);
+      for (int t = 0; t < kTokenTiles; ++t) {
 #pragma unroll
-        for (int t = 0; t < kTokenTiles; ++t) {
-          sums[t][2 * j] += parts[t][2 * j] * scale;
-          sums[t][2 * j + 1] += parts[t][2 * j + 1] * scale;
+        for (int i = 0; i < 4; ++i) {
+          asm volatile("st.shared.f32 [%0], %1;" ::"r"(
+                           base + plan.sums +
+                           (((tile + warp) * kTokens + t * 8 + lane % 4 * 2 + i % 2) * kTile +
+                            i / 2 * 8 + row) *
+                               4),
+                       "f"(sums[t][i])
+                       : "memory");
+          sums[t][i] = 0.0f;
         }
       }
     }
-    stage = stage == kStages - 1 ? 0 : stage + 1;
+
+    // Each block of the cluster adds up an equal share, four outputs at a time.
+    if (plan.log_splits > 0) {
+      SyncCluster();
+    } else {
+      __syncthreads();
+    }
+    const int rows = min(outputs - round * plan.tiles * kTile, plan.tiles * kTile);
+    const int vectors = (rows + 3) / 4;
+    const bool whole = layer.out % 4 == 0;
+#pragma unroll 1
+    for (int i = split * kThreads + threadIdx.x; i < vectors * tokens;
+         i += kThreads << plan.log_splits) {
+      const int token = i / vectors, output = (i - token * vectors) * 4, tile = output / kTile;
+      float sum[4] = {};
+      // The warps that had slabs of this tile.
+      int t = max(tile * kWarps / tiles_here - 1, 0);
+#pragma unroll 1
+      for (; t < kWarps && units * t / kWarps < (tile + 1) * plan.slabs; ++t) {
+        if (max(units * t / kWarps, tile * plan.slabs) >= units * (t + 1) / kWarps) continue;
+        const uint32_t mine =
+            base + plan.sums + (((tile + t) * kTokens + token) * kTile + output % kTile) * 4;
+#pragma unroll 4
+        for (int other = 0; other < 1 << plan.log_splits; ++other) {
+          float v[4];
+          asm volatile(
+              "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %4, %5;\n"
+              "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}"
+              : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+              : "r"(mine), "r"(other)
+              : "memory");
 #pragma unroll
-    for (int t = 0; t < kTokenTiles; ++t) {
+          for (int j = 0; j < 4; ++j) sum[j] += v[j];
+        }
+      }
+      T* const y = layer.y + (static_cast<int64_t>(blockIdx.y) * kTokens + token) * layer.out +
+                   first_output + round * plan.tiles * kTile + output;
+      uint32_t bits[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        shared.of_warps[warp * S::kWarpPitch + (t * 8 + lane % 4 * 2 + j % 2) * S::kPitch +
-                        j / 2 * 8 + row] = sums[t][j];
+        bits[j] = __builtin_bit_cast(uint16_t, static_cast<T>(sum[j]));
+      }
+      if (whole) {
+        *reinterpret_cast<uint2*>(y) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (output + j < rows) y[j] = __builtin_bit_cast(T, static_cast<uint16_t>(bits[j]));
+        }
       }
     }
-    __syncthreads();
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < kWarps / kAdders; ++w) {
-      const int of_warp = static_cast<int>(threadIdx.x) % kAdders * (kWarps / kAdders) + w;
-      sum += shared.of_warps[of_warp * S::kWarpPitch + token * S::kPitch + output];
-    }
-#pragma unroll
-    for (int distance = 1; distance < kAdders; distance *= 2) {
-      sum += __shfl_xor_sync(~0u, sum, distance);
-    }
-    if (threadIdx.x % kAdders == 0) {
-      if (log_splits > 0) {
-        shared.sums[tile][token][output] = sum;
-      } else if (token < tokens && tile * 16 + output < outputs) {
-        y[tile * 16] = static_cast<T>(sum);
-      }
-    }
-    __syncthreads();
-  }
-  WaitForAllBut<0>();
-  if (log_splits == 0) return;
-
-#if __CUDA_ARCH__ >= 900
-  // Each block of the cluster adds up an equal share.
-  SyncCluster();
-  const int splits = 1 << log_splits;
-#pragma unroll 1
-  for (int i = split * kThreads + threadIdx.x; i < tiles * (8 * kTokenTiles * 16);
-       i += splits * kThreads) {
-    const int of_tile = i % (8 * kTokenTiles * 16), first = i - of_tile;
-    const auto mine = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.sums[0][0][0] + i));
-    float sum = 0.0f;
-#pragma unroll 4
-    for (int other = 0; other < splits; ++other) {
-      float v;
-      asm volatile(
-          "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\n"
-          "ld.shared::cluster.f32 %0, [there];\n}"
-          : "=f"(v)
-          : "r"(mine), "r"(other)
-          : "memory");
-      sum += v;
-    }
-    const int of_token = of_tile / 16, of_output = first / (8 * kTokenTiles) + of_tile % 16;
-    if (of_token < tokens && of_output < outputs) {
-      layer.y[(static_cast<int64_t>(blockIdx.y) * 8 * kTokenTiles + of_token) * layer.out +
-              first_output + of_output] = static_cast<T>(sum);
+    // No block may overwrite its sums, or leave, while others read them.
+    if (plan.log_splits == 0) {
+      __syncthreads();
+    } else if (round + 1 < plan.rounds) {
+      SyncCluster();
+    } else {
+      MeetCluster();
     }
   }
-  SyncCluster();  // no block may leave while others read its sums
-#endif
+  asm volatile("cp.async.wait_all;" ::: "memory");
 }
+#else  // other GPUs take LinearAny
+template <class T, int kTokens, int kStages>
+__global__ void Linear(const Layer<T>, const Plan) {
+  __trap();
+}
+#endif
 
-constexpr int kAnyTokens = 4;
+constexpr int kAnyTokens = 4, kAnyWarps = 16;
 
 // A warp for each output, for kAnyTokens tokens at a time; a lane takes a byte of the row.
 template <class T>
-__global__ void __launch_bounds__(kThreads) LinearAny(const Layer<T> layer) {
+__global__ void __launch_bounds__(32 * kAnyWarps) LinearAny(const Layer<T> layer) {
   const int lane = threadIdx.x % 32;
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int64_t output = static_cast<int64_t>(blockIdx.x) * kAnyWarps + threadIdx.x / 32;
   if (output >= layer.out) return;
   const uint8_t* const weights = layer.weights + output * layer.bytes;
   for (int64_t first = static_cast<int64_t>(blockIdx.y) * kAnyTokens; first < layer.tokens;
@@ -399,55 +495,69 @@ __global__ void __launch_bounds__(kThreads) LinearAny(const Layer<T> layer) {
 
 static int CeilDiv(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
-template <class T, int kTokenTiles>
-static void LaunchTiles(const Layer<T>& layer, int log_splits, int processors) {
-  constexpr auto kKernel = Linear<T, kTokenTiles>;
-  constexpr int kBytes = sizeof(Shared<T, kTokenTiles>);
-  C10_CUDA_CHECK(
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+constexpr int kMostX = 64 * 1024;  // bytes of x of a block, if more blocks can share the depth
+
+// False: shared memory is too small.
+template <class T, int kTokens, int kStages>
+static bool LaunchTokens(const Layer<T>& layer, int processors, int most_rounds) {
+  const int slabs = CeilDiv(layer.in, kSlab);
+  Plan plan{};
+  const auto x_bytes = [&] { return plan.slabs * kSlab * 2 * kTokens; };
+  plan.slabs = slabs;
+  while (plan.log_splits < 3 && x_bytes() > kMostX) {
+    plan.slabs = CeilDiv(slabs, 1 << ++plan.log_splits);
+  }
   // A block for each processor. Large clusters leave some out, since they lie within groups of
   // processors: on an H200, 30 of four and 15 of eight run at once.
-  const int tiles = CeilDiv(layer.out, 16);
   const int at_once =
-      std::max(1, (log_splits > 1 ? processors / 16 * 15 : processors) >> log_splits);
-  const int of_block = std::min(CeilDiv(tiles, at_once), kMostTiles);
-  const bool vectors = layer.groups % 4 == 0 &&
-                       reinterpret_cast<uintptr_t>(layer.scales) % 8 == 0 &&
-                       reinterpret_cast<uintptr_t>(layer.zeros) % 4 == 0;
+      std::max(1, (plan.log_splits > 1 ? processors / 16 * 15 : processors) >> plan.log_splits);
+  plan.outputs = CeilDiv(CeilDiv(layer.out, kTile), at_once) * kTile;
+  const int clusters = CeilDiv(layer.out, plan.outputs), tiles = CeilDiv(plan.outputs, kTile);
+  plan.sums = x_bytes();
+  do {
+    if (plan.tiles == 1 || plan.rounds == most_rounds) return false;
+    plan.tiles = CeilDiv(tiles, ++plan.rounds);
+    plan.ring = plan.sums + (plan.tiles + kWarps - 1) * kTokens * kTile * 4;
+  } while (plan.ring + kWarps * kStages * kPieceBytes > kSharedBytes);
+  plan.pairs = layer.groups % 2 == 0 && static_cast<int64_t>(layer.groups) * layer.out % 4 == 0 &&
+               reinterpret_cast<uintptr_t>(layer.scales) % 4 == 0 &&
+               reinterpret_cast<uintptr_t>(layer.zeros) % 4 == 0;
+  constexpr auto kKernel = Linear<T, kTokens, kStages>;
+  C10_CUDA_CHECK(
+      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   cudaLaunchAttribute size;
   size.id = cudaLaunchAttributeClusterDimension;
-  size.val.clusterDim.x = 1u << log_splits;
+  size.val.clusterDim.x = 1u << plan.log_splits;
   size.val.clusterDim.y = 1;
   size.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(CeilDiv(tiles, of_block)) << log_splits,
-                        static_cast<unsigned>(CeilDiv(layer.tokens, 8 * kTokenTiles)));
+  config.gridDim = dim3(static_cast<unsigned>(clusters) << plan.log_splits,
+                        static_cast<unsigned>(CeilDiv(layer.tokens, kTokens)));
   config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kBytes;
+  config.dynamicSmemBytes = static_cast<size_t>(plan.ring + kWarps * kStages * kPieceBytes);
   config.stream = at::cuda::getCurrentCUDAStream();
   config.attrs = &size;
-  config.numAttrs = log_splits > 0 ? 1 : 0;
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, layer, of_block, log_splits, vectors));
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, layer, plan));
+  return true;
 }
 
 template <class T>
 static void Launch(const Layer<T>& layer) {
   const auto* const properties = at::cuda::getCurrentDeviceProperties();
-  int log_splits = 0;
-  while (1 << log_splits < kMostSplits && layer.groups > kMostGroups << log_splits) ++log_splits;
-  const bool vectors = layer.in % 32 == 0 && reinterpret_cast<uintptr_t>(layer.x) % 16 == 0 &&
-                       reinterpret_cast<uintptr_t>(layer.weights) % 16 == 0;
-  if (properties->major != 9 || !vectors || layer.groups > kMostGroups << log_splits ||
-      layer.tokens > 65535) {
-    const dim3 grid(static_cast<unsigned>(CeilDiv(layer.out, kWarps)),
-                    static_cast<unsigned>(std::min(CeilDiv(layer.tokens, kAnyTokens), 65535)));
-    LinearAny<T><<<grid, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(layer);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-  } else if (layer.tokens <= 8) {
-    LaunchTiles<T, 1>(layer, log_splits, properties->multiProcessorCount);
-  } else {
-    LaunchTiles<T, 2>(layer, log_splits, properties->multiProcessorCount);
+  const int processors = properties->multiProcessorCount;
+  if (properties->major == 9 && layer.in % 32 == 0 && layer.in <= 1 << 16 &&
+      layer.tokens <= 65535 * 8 && reinterpret_cast<uintptr_t>(layer.x) % 16 == 0 &&
+      reinterpret_cast<uintptr_t>(layer.weights) % 16 == 0) {
+    if (layer.tokens > 8) {
+      if (LaunchTokens<T, 16, 3>(layer, processors, layer.out)) return;
+    }
+    if (LaunchTokens<T, 8, 3>(layer, processors, layer.out)) return;
   }
+  const dim3 grid(static_cast<unsigned>(CeilDiv(layer.out, kAnyWarps)),
+                  static_cast<unsigned>(std::min(CeilDiv(layer.tokens, kAnyTokens), 65535)));
+  LinearAny<T><<<grid, 32 * kAnyWarps, 0, at::cuda::getCurrentCUDAStream()>>>(layer);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 template <class T>
