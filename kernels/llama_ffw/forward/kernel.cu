@@ -21,11 +21,16 @@
 //   Split    of hidden, Product with down: 128 columns, and where that gives too few blocks, parts
 //            of the depth, which Add sums up in order.
 //
+// Where rows of weights are aligned, a Hopper GPU takes WideProduct instead: a warpgroup has 64
+// rows of weights, the left factor, which each lane reads, splits and keeps in registers, and 256
+// rows of x in shared memory. A third warpgroup loads both with tensor maps, four chunks ahead.
+//
 // Small problems, where these launches would take longer than the products, are two launches of
 // ordinary multiply-adds, SmallProduct: the second begins early and fetches its weights meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cuda.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
@@ -180,7 +185,9 @@ __device__ void SplitQuad(float4 v, uint2& high, uint2& low) {
 __device__ int Place(int row, int unit) { return row * kLine + (unit ^ (row % 8)) * 16; }
 
 // Rows of `from` as a SplitMatrix; rows and columns beyond its end are zero. A block a row.
-template <bool kAligned>
+// kWide: for WideProduct, whose copies permute the units. All chunks of a row lie one after
+// another, and of 16 columns the pairs 0, 2, 4 and 6 come first and then 1, 3, 5 and 7.
+template <bool kAligned, bool kWide>
 __global__ void __launch_bounds__(kSplitThreads)
     Split(const float* __restrict__ from, int64_t rows, int64_t columns, char* __restrict__ to,
           float* __restrict__ scales, int chunks) {
@@ -217,6 +224,30 @@ __global__ void __launch_bounds__(kSplitThreads)
   const float power = PowerOfTwo(most);
   const float factor = kTopOfX / power;
   if (threadIdx.x == 0) scales[row] = power * (1.0f / kTopOfX);
+
+  if constexpr (kWide) {
+    char* const line = to + row * chunks * kLine;
+#pragma unroll 2
+    for (int unit = threadIdx.x; unit < chunks * (kChunk / kSplitUnit); unit += kSplitThreads) {
+      uint32_t high[4], low[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int64_t k = static_cast<int64_t>(unit / 2) * 16 + i * 4 + unit % 2 * 2;
+        float2 v = {};
+        if constexpr (kAligned) {
+          if (k < end) v = *reinterpret_cast<const float2*>(mine + k);
+        } else {
+          if (k < end) v.x = mine[k];
+          if (k + 1 < end) v.y = mine[k + 1];
+        }
+        SplitPair(v.x * factor, v.y * factor, high[i], low[i]);
+      }
+      char* const place = line + static_cast<int64_t>(unit / 4) * kLine + unit % 4 * 16;
+      *reinterpret_cast<uint4*>(place) = make_uint4(high[0], high[1], high[2], high[3]);
+      *reinterpret_cast<uint4*>(place + kLine / 2) = make_uint4(low[0], low[1], low[2], low[3]);
+    }
+    return;
+  }
 
   char* const tile = to + row / kRows * chunks * kRows * kLine;
 #pragma unroll 2
@@ -446,6 +477,309 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
 }
 
+// On Hopper, the same with wgmma, which takes the weights, the left factor, from registers: who
+// splits them multiplies them.
+
+constexpr int kTokens = 256;  // rows of x in a tile
+constexpr int kPart = 64;     // rows of x in a product
+constexpr int kQuarters = kTokens / kPart;
+constexpr int kWideOutputs = 128;  // rows of weights in a tile; half of gate, half of up for x
+constexpr int kWideThreads = 384;  // two warpgroups multiply, a third loads
+constexpr int kStages = 4;
+constexpr int kTokenBytes = kTokens * kLine;
+constexpr int kWideStage = kTokenBytes + kWideOutputs * kLine;
+
+struct WideShared {
+  alignas(1024) uint8_t stages[kStages][kWideStage];  // of x, then of weights as they are
+  uint64_t full[kStages], empty[kStages];
+};
+
+struct WideMaps {
+  CUtensorMap x, weights, up;
+};
+
+struct WideShape {
+  int64_t rows, columns;
+  int chunks, row_tiles, column_tiles, parts;
+  const float* scales;  // of rows of x
+
+  __host__ __device__ int Works() const { return row_tiles * column_tiles * parts; }
+};
+
+// A tile, and the chunks that are its part of the depth. Tiles of the same weights follow one
+// another.
+struct WideWork {
+  int row_tile, column_tile, part, begin, end;
+
+  __device__ WideWork(const WideShape& shape, int index) {
+    row_tile = index % shape.row_tiles;
+    column_tile = index / shape.row_tiles % shape.column_tiles;
+    part = index / shape.row_tiles / shape.column_tiles;
+    begin = static_cast<int>(static_cast<int64_t>(shape.chunks) * part / shape.parts);
+    end = static_cast<int>(static_cast<int64_t>(shape.chunks) * (part + 1) / shape.parts);
+  }
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+// The place in a ring of stages, and how often it has been gone round.
+struct WidePlace {
+  int stage = 0, parity = 0;
+
+  __device__ void Advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+__device__ void InitBarrier(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(count));
+}
+__device__ void Arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
+}
+__device__ void ExpectBytes(uint64_t* barrier, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+__device__ void LoadBox(const void* to, const CUtensorMap& map, uint64_t* barrier, int x, int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3}], [%4];" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(x), "r"(y), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// Rows of 128 bytes, swizzled; groups of eight rows are 1024 bytes apart.
+__device__ uint64_t MatrixAt(const void* p) {
+  return (SharedAddress(p) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+#define CUPEL_D8(d, i)                                                                            \
+  "+f"(d[i + 0]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+// d = a b or d += a b: 64 rows of weights, 64 rows of x, a depth of 16.
+__device__ void WideMultiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int adds) {
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
+      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
+      "%27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0;\n}"
+      : CUPEL_D8(d, 0), CUPEL_D8(d, 8), CUPEL_D8(d, 16), CUPEL_D8(d, 24)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+}
+__device__ void FenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ void CommitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ void WaitForProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// The compiler moves no access to these registers across this place.
+template <int kCount>
+__device__ void Pin(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+
+// By one thread.
+template <bool kGated>
+__device__ void LoadTiles(WideShared& shared, const WideMaps& maps, const WideShape& shape) {
+  WidePlace place;
+  for (int index = blockIdx.x; index < shape.Works(); index += gridDim.x) {
+    const WideWork work(shape, index);
+    for (int chunk = work.begin; chunk < work.end; ++chunk, place.Advance()) {
+      uint64_t* const full = &shared.full[place.stage];
+      uint8_t* const x = shared.stages[place.stage];
+      uint8_t* const weights = x + kTokenBytes;
+      WaitFor(SharedAddress(&shared.empty[place.stage]), place.parity ^ 1);
+      ExpectBytes(full, kWideStage);
+      LoadBox(x, maps.x, full, chunk * (kLine / 2), work.row_tile * kTokens);
+      if constexpr (kGated) {
+        const int row = work.column_tile * (kWideOutputs / 2);
+        LoadBox(weights, maps.weights, full, chunk * kChunk, row);
+        LoadBox(weights + kWideOutputs / 2 * kLine, maps.up, full, chunk * kChunk, row);
+      } else {
+        LoadBox(weights, maps.weights, full, chunk * kChunk, work.column_tile * kWideOutputs);
+      }
+    }
+  }
+}
+
+// The weights of a lane: of 16 columns of two rows four times four side by side. WideProduct calls
+// any 16 columns the depth of a product; Split has put those of x in the same order.
+struct WideWeights {
+  uint32_t high[2][4], low[2][4];  // [16 of the depth]
+  float factors[2], scales[2];     // of two rows, as in Product
+
+  // at: what this lane has of the first row; the second is `next` bytes away.
+  __device__ static float4 Read(uint32_t at, int row, int step, int next) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"((at ^ (step * 64)) + row * next)
+                 : "memory");
+    return v;
+  }
+  // Whether all fit in halves.
+  __device__ bool Split(uint32_t at, int next) {
+    __half2 most = AsHalves(0);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+        uint2 h, l;
+        SplitQuad(Read(at, row, step, next) * factors[row], h, l);
+        most = __hmax2(most, __hmax2(__habs2(AsHalves(h.x)), __habs2(AsHalves(h.y))));
+        high[step][row] = h.x, high[step][row + 2] = h.y;
+        low[step][row] = l.x, low[step][row + 2] = l.y;
+      }
+    }
+    return fmaxf(__low2float(most), __high2float(most)) <= kLargestHalf;
+  }
+  // Once more, where a row needs another power of two.
+  __device__ void Rescale(uint32_t at, int next, bool first) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float largest = fmaxf(
+          fmaxf(LargestOf(Read(at, row, 0, next)), LargestOf(Read(at, row, 1, next))), kLeast);
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+      if (first || !(largest * factors[row] <= kLargestHalf)) {
+        const float power = PowerOfTwo(largest);
+        factors[row] = kTopOfWeights / power;
+        scales[row] = power * (1.0f / kTopOfWeights);
+      }
+    }
+    Split(at, next);
+  }
+};
+
+// As Product; a warpgroup has 64 rows of weights and all rows of x, of which 64 at a time are
+// multiplied while the sums of the 64 before are added up.
+template <bool kGated>
+__global__ void __launch_bounds__(kWideThreads, 1)
+    WideProduct(const __grid_constant__ WideMaps maps, const __grid_constant__ WideShape shape,
+                float* __restrict__ y) {
+  extern __shared__ __align__(1024) uint8_t dynamic[];
+  auto& shared = *reinterpret_cast<WideShared*>(dynamic);
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      InitBarrier(&shared.full[i], 1);
+      InitBarrier(&shared.empty[i], 8);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+
+  // 128 * 40 + 256 * 232 registers are as many as the 384 * 168 of the launch.
+  if (warp >= 8) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (warp == 8 && lane == 0) LoadTiles<kGated>(shared, maps, shape);
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+
+  // Rows 2 i and 2 i + 1 of eight rows of a product are four rows apart in shared memory, such that
+  // the numbers which eight lanes read at once lie in different banks.
+  const int place_of_row = lane / 8 | (lane / 4 % 2) << 2;
+  const int first_row = warp * (kGated ? 8 : 16) + place_of_row;
+  constexpr int kNext = (kGated ? kWideOutputs / 2 : 8) * kLine;  // to the other row of the lane
+  const uint32_t of_weights = SharedAddress(shared.stages[0]) + kTokenBytes + first_row * kLine +
+                              (lane % 4 ^ place_of_row) * 16;
+  const uint64_t of_x = MatrixAt(shared.stages[0]);
+
+  WideWeights weights;
+  float sums[kQuarters][kPart / 2], parts[2][kPart / 2] = {};
+  const auto multiply = [&](int stage, int quarter) {
+    const uint64_t b = of_x + stage * (kWideStage / 16) + quarter * (kPart * kLine / 16);
+    FenceProducts();
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      WideMultiply(parts[quarter % 2], weights.low[step], b + step * 2, step);
+      WideMultiply(parts[quarter % 2], weights.high[step], b + step * 2 + 4, 1);
+      WideMultiply(parts[quarter % 2], weights.high[step], b + step * 2, 1);
+    }
+    CommitProducts();
+  };
+  const auto add = [&](int quarter, const float(&scales)[2]) {
+    float(&part)[kPart / 2] = parts[quarter % 2];
+    Pin(part);
+#pragma unroll
+    for (int i = 0; i < kPart / 2; ++i) sums[quarter][i] += part[i] * scales[i / 2 % 2];
+  };
+
+  WidePlace place;
+  for (int index = blockIdx.x; index < shape.Works(); index += gridDim.x) {
+    const WideWork work(shape, index);
+#pragma unroll
+    for (int i = 0; i < kPart / 2; ++i) {
+#pragma unroll
+      for (int quarter = 0; quarter < kQuarters; ++quarter) sums[quarter][i] = 0;
+      parts[(kQuarters - 1) % 2][i] = 0;
+    }
+    weights.factors[0] = weights.factors[1] = weights.scales[0] = weights.scales[1] = 0;
+    float before[2] = {};  // scales of the chunk whose last quarter is not added yet
+    for (int chunk = work.begin; chunk < work.end; ++chunk, place.Advance()) {
+      const int stage = place.stage;
+      WaitFor(SharedAddress(&shared.full[stage]), place.parity);
+      const uint32_t at = of_weights + stage * kWideStage;
+      const bool first = chunk == work.begin;
+      const bool fits = weights.Split(at, kNext);
+      if (__any_sync(~0u, !fits) || first) weights.Rescale(at, kNext, first);
+      multiply(stage, 0);
+      WaitForProducts<1>();  // says nothing new, but the compiler wants it
+      add(kQuarters - 1, before);
+#pragma unroll
+      for (int quarter = 1; quarter < kQuarters; ++quarter) {
+        multiply(stage, quarter);
+        WaitForProducts<1>();
+        add(quarter - 1, weights.scales);
+      }
+      // The weights' registers must be free before the next are split.
+      WaitForProducts<0>();
+      Pin(parts[(kQuarters - 1) % 2]);
+      if (lane == 0) Arrive(&shared.empty[stage]);
+      before[0] = weights.scales[0], before[1] = weights.scales[1];
+    }
+    add(kQuarters - 1, before);
+
+    const int64_t column =
+        static_cast<int64_t>(work.column_tile) * (kGated ? kWideOutputs / 2 : kWideOutputs) +
+        first_row;
+    const int64_t first_token = static_cast<int64_t>(work.row_tile) * kTokens + lane % 4 * 2;
+    float* const to = y + work.part * shape.rows * shape.columns + column;
+#pragma unroll
+    for (int i = 0; i < kTokens / 8; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int64_t token = first_token + i * 8 + j;
+        if (token >= shape.rows) continue;
+        const float scale = shape.scales[token];
+        const float* const sum = &sums[i * 8 / kPart][i % (kPart / 8) * 4 + j];
+        float* const line = to + token * shape.columns;
+        if constexpr (kGated) {
+          const float gate = sum[0] * scale;
+          if (column < shape.columns) line[0] = gate / (1.0f + __expf(-gate)) * (sum[2] * scale);
+        } else {
+          if (column < shape.columns) line[0] = sum[0] * scale;
+          if (column + 8 < shape.columns) line[8] = sum[2] * scale;
+        }
+      }
+    }
+  }
+}
+#else
+template <bool kGated>
+__global__ void WideProduct(const __grid_constant__ WideMaps maps,
+                            const __grid_constant__ WideShape shape, float* __restrict__ y) {}
+#endif
+
 // The sum of `parts` arrays of `size` numbers that lie one after another.
 template <class Vector>
 __global__ void __launch_bounds__(kAddThreads)
@@ -549,7 +883,8 @@ struct SplitTensor {
   SplitMatrix matrix;
 };
 
-static SplitTensor SplitRows(const torch::Tensor& from, int64_t rows, cudaStream_t stream) {
+static SplitTensor SplitRows(const torch::Tensor& from, int64_t rows, bool wide,
+                             cudaStream_t stream) {
   const int64_t columns = from.numel() / rows;
   const int64_t padded = Ceil(rows, kRows) * kRows;
   const int64_t chunks = Ceil(columns, kChunk);
@@ -558,7 +893,8 @@ static SplitTensor SplitRows(const torch::Tensor& from, int64_t rows, cudaStream
   to.scales = torch::empty({padded}, from.options());
   to.matrix = {static_cast<const char*>(to.data.data_ptr()), to.scales.data_ptr<float>(),
                static_cast<int>(chunks)};
-  const auto kernel = IsAligned(from) ? Split<true> : Split<false>;
+  const auto kernel = wide ? (IsAligned(from) ? Split<true, true> : Split<false, true>)
+                           : (IsAligned(from) ? Split<true, false> : Split<false, false>);
   kernel<<<static_cast<unsigned>(padded), kSplitThreads, 0, stream>>>(
       from.data_ptr<float>(), rows, columns, static_cast<char*>(to.data.data_ptr()),
       to.scales.data_ptr<float>(), static_cast<int>(chunks));
@@ -580,21 +916,69 @@ static void LaunchProduct(const SplitMatrix& x, const Weights& weights, bool ali
 
 // Into how many parts to cut the depth: the fewest chunks one after another, where a block costs
 // some 4 more, and a number of a part to be added as much as is written and read in its time.
-static int PartsOf(int64_t rows, int64_t columns, int chunks) {
+static int PartsOf(int64_t tiles, int64_t size, int chunks, int at_once) {
   constexpr double kBytesInAChunksTime = 5e6;
-  const int64_t blocks = Ceil(rows, kRows) * Ceil(columns, 16 * kDownPairs);
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount * kBlocks;
+  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount * at_once;
   int best = 1;
   double least = 0;
   for (int parts = 1; parts <= 16 && parts <= chunks; ++parts) {
-    double cost = static_cast<double>(Ceil(blocks * parts, processors) * (Ceil(chunks, parts) + 4));
-    if (parts > 1) cost += static_cast<double>(8 * parts * rows * columns) / kBytesInAChunksTime;
+    double cost = static_cast<double>(Ceil(tiles * parts, processors) * (Ceil(chunks, parts) + 4));
+    if (parts > 1) cost += static_cast<double>(8 * parts * size) / kBytesInAChunksTime;
     if (parts == 1 || cost < least) {
       best = parts;
       least = cost;
     }
   }
   return best;
+}
+
+// Rows of `width` elements, in boxes of 128 bytes of box_rows rows.
+static CUtensorMap MapOf(const void* data, CUtensorMapDataType type, int element_bytes,
+                         int64_t width, int64_t rows, int box_rows) {
+  CUtensorMap map;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(width), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(width * element_bytes)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(kLine / element_bytes),
+                            static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t steps[] = {1, 1};
+  const CUresult error =
+      cuTensorMapEncodeTiled(&map, type, 2, const_cast<void*>(data), sizes, strides, box, steps,
+                             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  TORCH_CHECK(error == CUDA_SUCCESS, "a tensor map was refused");
+  return map;
+}
+
+template <bool kGated>
+static void LaunchWide(const SplitMatrix& x, const torch::Tensor& weights, const torch::Tensor& up,
+                       float* y, int64_t rows, int parts, cudaStream_t stream) {
+  constexpr int kOutputs = kGated ? kWideOutputs / 2 : kWideOutputs;
+  constexpr int kBytes = sizeof(WideShared);
+  C10_CUDA_CHECK(cudaFuncSetAttribute(WideProduct<kGated>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const auto of_weights = [](const torch::Tensor& w) {
+    return MapOf(w.data_ptr<float>(), CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, w.size(1), w.size(0),
+                 kOutputs);
+  };
+  WideMaps maps;
+  maps.x = MapOf(x.data, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+                 static_cast<int64_t>(x.chunks) * (kLine / 2), rows, kTokens);
+  maps.weights = of_weights(weights);
+  maps.up = of_weights(up);
+  WideShape shape;
+  shape.rows = rows;
+  shape.columns = weights.size(0);
+  shape.chunks = x.chunks;
+  shape.row_tiles = static_cast<int>(Ceil(rows, kTokens));
+  shape.column_tiles = static_cast<int>(Ceil(shape.columns, kOutputs));
+  shape.parts = parts;
+  shape.scales = x.scales;
+  const int64_t processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int64_t works = int64_t{1} * shape.row_tiles * shape.column_tiles * parts;
+  TORCH_CHECK(works < (int64_t{1} << 31) - processors, "the result is too large");
+  const auto blocks = static_cast<unsigned>(std::min(works, processors));
+  WideProduct<kGated><<<blocks, kWideThreads, kBytes, stream>>>(maps, shape, y);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 // A launch that may begin before the one in front of it has ended, if it is not the first.
@@ -640,6 +1024,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
   const int64_t rows = x.size(0) * x.size(1);
   const int64_t middle = gate_proj.size(0);
   const int64_t columns = down_proj.size(0);
+  TORCH_CHECK(std::max({rows, middle, columns, x.size(2)}) < int64_t{1} << 30,
+              "x and the projections must have less than 2^30 rows and columns");
 
   auto hidden = torch::empty({rows, middle}, x.options());
   auto y = torch::empty({x.size(0), x.size(1), columns}, x.options());
@@ -650,23 +1036,34 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
     return y;
   }
 
-  const SplitTensor split_x = SplitRows(x, rows, stream);
-  LaunchProduct<kGatedPairs, true>(
-      split_x.matrix,
-      {gate_proj.data_ptr<float>(), up_proj.data_ptr<float>(), middle, static_cast<int>(x.size(2))},
-      IsAligned(gate_proj) && IsAligned(up_proj), hidden.data_ptr<float>(), rows, 1, stream);
-
-  const SplitTensor split_hidden = SplitRows(hidden, rows, stream);
-  const Weights down = {down_proj.data_ptr<float>(), nullptr, columns, static_cast<int>(middle)};
-  const int parts = PartsOf(rows, columns, split_hidden.matrix.chunks);
-  if (parts == 1) {
-    LaunchProduct<kDownPairs, false>(split_hidden.matrix, down, IsAligned(down_proj),
-                                     y.data_ptr<float>(), rows, parts, stream);
-    return y;
+  const bool wide = at::cuda::getCurrentDeviceProperties()->major == 9 && IsAligned(gate_proj) &&
+                    IsAligned(up_proj) && IsAligned(down_proj);
+  const SplitTensor split_x = SplitRows(x, rows, wide, stream);
+  if (wide) {
+    LaunchWide<true>(split_x.matrix, gate_proj, up_proj, hidden.data_ptr<float>(), rows, 1, stream);
+  } else {
+    LaunchProduct<kGatedPairs, true>(split_x.matrix,
+                                     {gate_proj.data_ptr<float>(), up_proj.data_ptr<float>(),
+                                      middle, static_cast<int>(x.size(2))},
+                                     IsAligned(gate_proj) && IsAligned(up_proj),
+                                     hidden.data_ptr<float>(), rows, 1, stream);
   }
-  auto sums = torch::empty({parts, rows, columns}, x.options());
-  LaunchProduct<kDownPairs, false>(split_hidden.matrix, down, IsAligned(down_proj),
-                                   sums.data_ptr<float>(), rows, parts, stream);
+
+  const SplitTensor split_hidden = SplitRows(hidden, rows, wide, stream);
+  const int64_t tiles = wide ? Ceil(rows, kTokens) * Ceil(columns, kWideOutputs)
+                             : Ceil(rows, kRows) * Ceil(columns, 16 * kDownPairs);
+  const int parts = PartsOf(tiles, rows * columns, split_hidden.matrix.chunks, wide ? 1 : kBlocks);
+  auto sums = parts > 1 ? torch::empty({parts, rows, columns}, x.options()) : y;
+  if (wide) {
+    LaunchWide<false>(split_hidden.matrix, down_proj, down_proj, sums.data_ptr<float>(), rows,
+                      parts, stream);
+  } else {
+    LaunchProduct<kDownPairs, false>(
+        split_hidden.matrix,
+        {down_proj.data_ptr<float>(), nullptr, columns, static_cast<int>(middle)},
+        IsAligned(down_proj), sums.data_ptr<float>(), rows, parts, stream);
+  }
+  if (parts == 1) return y;
   const int64_t size = rows * columns;
   if (size % 4 == 0) {
     Add<float4><<<static_cast<unsigned>(Ceil(size / 4, kAddThreads)), kAddThreads, 0, stream>>>(

@@ -2,39 +2,42 @@
 // halves, s v = high + low with s a power of two, which keep 22 of its bits; a product is then
 // low high' + high low' + high high', three matrix instructions of float16, each exact but for the
 // last bit of its sum. Tensor cores round sums toward zero, so a sum never stays in them for more
-// than six instructions: what they give is added in registers, rounded to nearest.
+// than three taps of 32 channels, of which the small products come first: what they give is added
+// in registers, rounded to nearest.
 //
-// Convert writes x as halves with channels innermost, scaled by a guess and finding x's largest
-// number on the way; where the guess was bad its second launch does it over. Normalization's
-// factors go into the filters (PrepareFirst, PrepareSecond), which are split too. The result of the
-// first convolution is stored split; its scale comes from a bound, the filters' sums of magnitudes
-// times x's largest number. The 1x1 convolution of the shortcut is more depth for the second.
+// Convert writes x as halves, eight channels of a pixel side by side and pixels that a stride apart
+// side by side, scaled by a guess and finding x's largest number on the way; where the guess was
+// bad its second launch does it over. Normalization's factors go into the filters (PrepareFirst,
+// PrepareSecond), which are split too. The result of the first convolution is stored split; its
+// scale comes from a bound, the filters' sums of magnitudes times x's largest number. The 1x1
+// convolution of the shortcut is more depth for the second.
 //
-// Convolve is an implicit product of matrices: pixels (a tile of one image) times output channels.
-// A segment of its depth is 32 channels of a patch of the input in shared memory, over which the
-// filter's taps slide; filters come tap by tap. With a stride of s the patch holds every s-th pixel
-// of every s-th row, and there are segments for each first pixel.
+// Convolve is an implicit product of matrices by wgmma: 64 filters times the 128 pixels of a tile
+// of one image. Three warpgroups have a tile each and share filters; a thread of a fourth loads. A
+// segment of the depth is 32 channels of a patch of the input in shared memory, over which the taps
+// slide: as the matrices are not swizzled, one tap to the right is 16 bytes in a descriptor, and
+// what lies outside of the image comes as zeros from the tensor map. With a stride there are
+// segments for each first pixel.
 //
 // Small problems, where these launches would take longer than the sums, are one launch of ordinary
 // multiply-adds: a block of ConvolveTwice makes all of the result between that its tile of y needs,
 // in shared memory, although its neighbours make some of it, too.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cuda.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 #include <cstdint>
 
-constexpr int kSlab = 32;       // channels of a segment
-constexpr int kRowBytes = 128;  // a pixel's or filter's slab: 32 high halves, 32 low ones
-constexpr int kChunks = 8;      // of 16 bytes in such a row
-constexpr int kTileWidth = 16;  // pixels of a matrix instruction lie in one row
-constexpr int kPitch = kTileWidth + 2;
-constexpr int kFilterStages = 3;         // tune: kFilterStages in 3, 4
-constexpr int kWarpsM = 4, kWarpsN = 1;  // tune: warps of a block, 4 x 1, 2 x 2, 4 x 2
+constexpr int kSlab = 32;          // channels of a segment
+constexpr int kRowBytes = 128;     // a pixel's or filter's slab: 32 high halves, 32 low ones
+constexpr int kChunks = 8;         // of 16 bytes in such a row
+constexpr int kTileChannels = 64;  // of a block of Convolve
 constexpr int kConvertThreads = 256;
-constexpr int kConvertBlocks = 8 * 132;
+constexpr int kConvertBlocksAtOnce = 6;  // tune: kConvertBlocksAtOnce in 3, 4, 5, 6
+constexpr int kConvertBlocks = kConvertBlocksAtOnce * 132;
 constexpr int kPrepareThreads = 256;
 constexpr float kGuess = 256;  // x's scale, if x's largest number is what it mostly is
 constexpr int kTwiceThreads = 384;
@@ -43,21 +46,19 @@ constexpr double kTwiceSteps = 1024;     // four sums of a thread, at most: beyo
 
 using Optional = c10::optional<torch::Tensor>;
 
-// The place of channel `c` of a slab among its halves: a thread of Convolve holds channels 8 j + 2
-// q and 8 j + 2 q + 1 of its results, q being its number among four, and stores them side by side.
-__host__ __device__ constexpr int Place(int c) { return c / 2 % 4 * 8 + c / 8 * 2 + c % 2; }
-
-struct alignas(16) Chunk {
-  __half2 pairs[4];
-};
+using Chunk = uint4;  // eight halves
 
 __device__ void Split(const float (&v)[8], Chunk& high, Chunk& low) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    high.pairs[i] = __floats2half2_rn(v[2 * i], v[2 * i + 1]);
-    low.pairs[i] = __floats2half2_rn(v[2 * i] - __low2float(high.pairs[i]),
-                                     v[2 * i + 1] - __high2float(high.pairs[i]));
-  }
+  const auto split = [&](int i, uint32_t& of_high, uint32_t& of_low) {
+    const __half2 h = __floats2half2_rn(v[i], v[i + 1]);
+    const __half2 l = __floats2half2_rn(v[i] - __low2float(h), v[i + 1] - __high2float(h));
+    of_high = reinterpret_cast<const uint32_t&>(h);
+    of_low = reinterpret_cast<const uint32_t&>(l);
+  };
+  split(0, high.x, low.x);
+  split(2, high.y, low.y);
+  split(4, high.z, low.z);
+  split(6, high.w, low.w);
 }
 
 // The power of two that takes `largest` to [2^14, 2^15), where float16 has room on both sides.
@@ -102,43 +103,81 @@ __device__ float Largest(const float* __restrict__ numbers, int count) {
   return ReduceMax(largest);
 }
 
-// x (batch, channels, plane) to split slabs (batch, slabs, plane). Eight lanes take neighbouring
-// pixels, four the chunks of a row: whole sectors on either side.
+// How Convert stores x: pixels that are `stride` apart form a phase, of as many rows and columns in
+// each direction.
+struct Layout {
+  int channels, height, width, stride, phases;  // phases: in each direction
+  int stored_height, stored_width;
+  int groups, items;  // of kConvertThreads pixels: of a plane, and of all
+};
+
+// The first pixel of a phase. Windows begin one pixel outside of the image, and with them the first
+// phase: its pixel 0 is left out.
+__device__ int FirstOf(int phase, int stride) { return phase == 0 ? stride - 1 : phase - 1; }
+
+// x (batch, channels, height, width) to split slabs (batch, slabs, phases, chunks, stored_height,
+// stored_width). A thread takes eight channels.
 template <bool kAgain>
-__global__ void __launch_bounds__(kConvertThreads)
+__global__ void __launch_bounds__(kConvertThreads, kAgain ? 4 : kConvertBlocksAtOnce)
     Convert(const float* __restrict__ x, Chunk* __restrict__ split, float* __restrict__ maxima,
-            int channels, int64_t plane, int64_t groups, int64_t items) {
-  constexpr int kPixels = kConvertThreads / 4;  // of an item
+            const Layout layout) {
   float scale = kGuess;
   if (kAgain) {
     scale = InputScale(Largest(maxima, kConvertBlocks));
     if (scale == kGuess) return;
   }
-  const int q = threadIdx.x / 8 % 4;
-  const int slabs = (channels + kSlab - 1) / kSlab;
+  const int slabs = (layout.channels + kSlab - 1) / kSlab;
+  const int64_t plane = int64_t{1} * layout.height * layout.width;
+  const int stored = layout.stored_height * layout.stored_width;
   float largest = 0;
-  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-    const int64_t image_slab = item / groups;
-    const int64_t pixel = item % groups * kPixels + threadIdx.x / 32 * 8 + threadIdx.x % 8;
-    if (pixel >= plane) continue;
-    const int first = static_cast<int>(image_slab % slabs) * kSlab + 2 * q;
-    const float* from = x + (image_slab / slabs * channels + first) * plane + pixel;
-    float v[8];
+  // Which row of planes, and which pixels of it; both advance without a division.
+  const int rows_step = kConvertBlocks / layout.groups;
+  const int group_step = kConvertBlocks % layout.groups;
+  int of = static_cast<int>(blockIdx.x) / layout.groups;
+  int group = static_cast<int>(blockIdx.x) % layout.groups;
+  for (int item = blockIdx.x; item < layout.items; item += kConvertBlocks) {
+    const unsigned py = static_cast<unsigned>(of) % layout.phases;
+    const unsigned rest = static_cast<unsigned>(of) / layout.phases;
+    const unsigned chunk = rest % 4;
+    const unsigned image_slab = rest / 4;
+    const unsigned image = image_slab / slabs;
+    const int first = static_cast<int>(image_slab - image * slabs) * kSlab + chunk * 8;
+    const float* const from = x + (int64_t{image} * layout.channels + first) * plane;
+    Chunk* const to =
+        split +
+        ((int64_t{image_slab} * layout.phases + py) * layout.phases * kChunks + chunk) * stored;
+    const int pixel = group * kConvertThreads + threadIdx.x;
+    const int row = static_cast<unsigned>(pixel) / layout.stored_width;
+    const int column = pixel - row * layout.stored_width;
+    const int y_in = row * layout.stride + FirstOf(py, layout.stride);
+    for (int px = 0; px < layout.phases; ++px) {
+      const int x_in = column * layout.stride + FirstOf(px, layout.stride);
+      const bool inside = pixel < stored && y_in < layout.height && x_in < layout.width;
+      const float* const mine = from + static_cast<int64_t>(y_in) * layout.width + x_in;
+      float v[8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int c = i / 2 * 8 + i % 2;
-      v[i] = first + c < channels ? __ldg(from + c * plane) : 0.0f;
-    }
+      for (int i = 0; i < 8; ++i) {
+        v[i] = inside && first + i < layout.channels ? __ldg(mine + i * plane) : 0.0f;
+      }
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (fabsf(v[i]) < 3e38f) largest = fmaxf(largest, fabsf(v[i]));
-      v[i] *= scale;
+      for (int i = 0; i < 8; ++i) {
+        if (fabsf(v[i]) < 3e38f) largest = fmaxf(largest, fabsf(v[i]));
+        v[i] *= scale;
+      }
+      Chunk high, low;
+      Split(v, high, low);
+      if (pixel < stored) {
+        Chunk* const place = to + static_cast<int64_t>(px) * kChunks * stored + pixel;
+        place[0] = high;
+        place[4 * static_cast<int64_t>(stored)] = low;
+      }
     }
-    Chunk high, low;
-    Split(v, high, low);
-    Chunk* to = split + (image_slab * plane + pixel) * kChunks + q;
-    to[0] = high;
-    to[4] = low;
+    of += rows_step;
+    group += group_step;
+    if (group >= layout.groups) {
+      group -= layout.groups;
+      ++of;
+    }
   }
   if (!kAgain) {
     largest = ReduceMax(largest);
@@ -183,11 +222,10 @@ __device__ int StepOf(int row, int column, int stride) {
   return step;
 }
 
-// Splits row n of the filters, times `factor`, to where Convolve takes them: a tile of kChannels
-// rows for each step, chunks already where its shared memory wants them.
+// Splits row n of the filters, times `factor`, to where Convolve takes them: for each step
+// chunk by chunk the rows of a tile.
 __device__ void SplitFilters(const float* filters, bool exists, int channels, int side, int stride,
-                             float factor, __half* tiles, int steps, int first_step, int n,
-                             int tile_channels) {
+                             float factor, __half* tiles, int steps, int first_step, int n) {
   const int taps = side * side;
   const int slabs = (channels + kSlab - 1) / kSlab;
   for (int i = threadIdx.x; i < slabs * kSlab * taps; i += blockDim.x) {
@@ -201,13 +239,15 @@ __device__ void SplitFilters(const float* filters, bool exists, int channels, in
     const __half low = __float2half_rn(v - __half2float(high));
     const int step = first_step + channel / kSlab * taps +
                      (side == 1 ? 0 : StepOf(tap / side, tap % side, stride));
-    const int place = Place(channel % kSlab);
-    __half* row =
-        tiles + ((static_cast<int64_t>(n / tile_channels) * steps + step) * tile_channels +
-                 n % tile_channels) *
-                    (kRowBytes / 2);
-    row[((place / 8) ^ (n % 8)) * 8 + place % 8] = high;
-    row[((place / 8 + 4) ^ (n % 8)) * 8 + place % 8] = low;
+    const int place = channel % kSlab;
+    __half* to =
+        tiles +
+        ((static_cast<int64_t>(n / kTileChannels) * steps + step) * kChunks * kTileChannels +
+         place / 8 * kTileChannels + n % kTileChannels) *
+            8 +
+        place % 8;
+    to[0] = high;
+    to[4 * kTileChannels * 8] = low;
   }
 }
 
@@ -225,7 +265,7 @@ __device__ float2 LargestAndSum(const float* row, int count) {
 __global__ void __launch_bounds__(kPrepareThreads)
     PrepareFirst(Layer layer, int in_channels, int out_channels, int stride, float eps,
                  const float* __restrict__ maxima, __half* __restrict__ tiles, int steps,
-                 int tile_channels, Finish finish) {
+                 Finish finish) {
   const int n = blockIdx.x;
   const bool exists = n < out_channels;
   const int depth = in_channels * 9;
@@ -241,8 +281,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
       finish.bound[n] = 1.001f * (row.y * fabsf(scale) * largest + fabsf(shift));
     }
   }
-  SplitFilters(layer.filters, exists, in_channels, 3, stride, scale * factor, tiles, steps, 0, n,
-               tile_channels);
+  SplitFilters(layer.filters, exists, in_channels, 3, stride, scale * factor, tiles, steps, 0, n);
   if (threadIdx.x == 0) {
     finish.factor[n] = 1 / factor / input_scale;
     finish.shift[n] = shift;
@@ -252,8 +291,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
 
 __global__ void __launch_bounds__(kPrepareThreads)
     PrepareSecond(Layer layer, Layer shortcut, int in_channels, int out_channels, float eps,
-                  __half* __restrict__ tiles, int steps, int tile_channels, Finish first,
-                  Finish finish) {
+                  __half* __restrict__ tiles, int steps, Finish first, Finish finish) {
   const int n = blockIdx.x;
   const bool exists = n < out_channels;
   const int depth = out_channels * 9;
@@ -278,11 +316,11 @@ __global__ void __launch_bounds__(kPrepareThreads)
     }
   }
   SplitFilters(layer.filters, exists, out_channels, 3, 1, scale * (factor / middle_scale), tiles,
-               steps, 0, n, tile_channels);
+               steps, 0, n);
   if (shortcut.filters != nullptr) {
     const int before = (out_channels + kSlab - 1) / kSlab * 9;
     SplitFilters(shortcut.filters, exists, in_channels, 1, 1,
-                 shortcut_scale * (factor / input_scale), tiles, steps, before, n, tile_channels);
+                 shortcut_scale * (factor / input_scale), tiles, steps, before, n);
   }
   if (threadIdx.x == 0) {
     finish.factor[n] = 1 / factor;
@@ -304,57 +342,42 @@ __device__ void Await() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-__device__ void LoadMatrices(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-
-__device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                         const float (&c)[4]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]),
-        "f"(c[2]), "f"(c[3]));
-}
-
-// A split tensor that is convolved; no channels means no tensor.
+// A split tensor as Convolve takes it: of every 32 channels, every phase and every chunk of eight a
+// plane. No slabs means no tensor.
 struct Source {
-  const Chunk* split;
-  int channels, height, width, stride;
-  bool wide;  // 3x3 with a padding of one, or else 1x1
+  CUtensorMap map;
+  int slabs = 0, stride = 1;
+  int rows = 0, columns = 0;  // of a patch
 
-  __host__ __device__ int Slabs() const { return (channels + kSlab - 1) / kSlab; }
+  __host__ __device__ int Phases() const { return stride < 3 ? stride : 3; }
+  __host__ __device__ int PatchBytes() const { return rows * columns * kRowBytes; }
 };
-
-// By members: a choice between kernel parameters as wholes would copy them to local memory.
-__device__ Source Chosen(bool a_chosen, const Source& a, const Source& b) {
-  return {a_chosen ? a.split : b.split,   a_chosen ? a.channels : b.channels,
-          a_chosen ? a.height : b.height, a_chosen ? a.width : b.width,
-          a_chosen ? a.stride : b.stride, a_chosen ? a.wide : b.wide};
-}
 
 struct Target {
   int out_channels, height, width;
   Chunk* split;           // the result split, or null
   const float* shortcut;  // to be added, or null
   float* y;               // the result as it is
+  bool in_pairs;          // two numbers side by side are aligned, in shortcut and y
 };
 
-// Segments in their order: slab by slab of the first source, phase by phase; then of the second.
+struct Work {  // of Convolve
+  int steps, channel_tiles, tiles_x, tiles_y, tiles, count;
+};
+
+// Segments in their order: slab by slab of the first source, phase by phase; then of the second,
+// of which only the pixels count that the middles of windows fall on.
 struct Segment {
   int slab = 0, py = 0, px = 0;
   bool second = false;
 
   __device__ void Advance(const Source& first) {
-    const int phases = !second ? min(first.stride, 3) : 1;
+    const int phases = second ? 1 : first.Phases();
     if (++px < phases) return;
     px = 0;
     if (++py < phases) return;
     py = 0;
-    if (++slab < first.Slabs() || second) return;
+    if (++slab < first.slabs || second) return;
     slab = 0;
     second = true;
   }
@@ -362,255 +385,397 @@ struct Segment {
   __device__ int Columns(const Source& first) const { return second ? 1 : Taps(first.stride, px); }
 };
 
-// kM x kN warps of 64 pixels x 64 channels: 4 kM rows of a tile.
-template <int kM, int kN>
-struct Tile {
-  static constexpr int kThreads = 32 * kM * kN;
-  static constexpr int kHeight = 4 * kM;
-  static constexpr int kChannels = 64 * kN;
-  static constexpr int kPatchBytes = (kHeight + 2) * kPitch * kRowBytes;
-  static constexpr int kFilterBytes = kChannels * kRowBytes;
-  static constexpr int kBytes = 2 * kPatchBytes + kFilterStages * kFilterBytes;
+constexpr int kGroups = 3;     // warpgroups that multiply
+constexpr int kTileWidth = 8;  // pixels of a warpgroup's tile
+constexpr int kTileHeight = 16;
+constexpr int kConvolveThreads = 128 * (kGroups + 1);
+constexpr int kTapBytes = kTileChannels * kRowBytes;
+constexpr int kFilterStages = 3;
+
+// With a stride, patches are smaller and taps of a row fewer, and so a patch serves fewer products:
+// more of them must be on their way.
+template <bool kStrided>
+struct ConvolveShared {
+  static constexpr int kTaps = kStrided ? 2 : 3;  // of a row, at most
+  static constexpr int kPatchBytes =
+      (kTileWidth + kTaps - 1) * (kTileHeight + kTaps - 1) * kRowBytes;
+  static constexpr int kPatchStages = kStrided ? 3 : 2;
+  static constexpr int kFilterBytes = kTaps * kTapBytes;
+
+  alignas(128) uint8_t patches[kPatchStages][kGroups][kPatchBytes];
+  alignas(128) uint8_t filters[kFilterStages][kFilterBytes];
+  uint64_t full_patches[kPatchStages][kGroups], empty_patches[kPatchStages][kGroups];
+  uint64_t full_filters[kFilterStages], empty_filters[kFilterStages];
+};
+static_assert(sizeof(ConvolveShared<false>) <= 227 * 1024);
+static_assert(sizeof(ConvolveShared<true>) <= 227 * 1024);
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+// The place in a ring of stages, and how often it has been gone round.
+template <int kStages>
+struct Place {
+  int stage = 0, parity = 0;
+
+  __device__ void Advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
 };
 
-template <int kM, int kN>
-__device__ void LoadPatch(const Source& source, const Segment& segment, int rows, int columns,
-                          int image, int y0, int x0, uint32_t patch) {
-  using T = Tile<kM, kN>;
-  const int chunk = threadIdx.x % kChunks;
-  const int first = threadIdx.x % 32 / kChunks;  // of every fourth pixel of a row
-  const int64_t plane = static_cast<int64_t>(source.height) * source.width;
-  const Chunk* from =
-      source.split +
-      (static_cast<int64_t>(image) * source.Slabs() + segment.slab) * plane * kChunks + chunk;
-  const int margin = source.wide ? 1 : 0;
-  const int x_first = (x0 + first) * source.stride + segment.px - margin;
-  for (int r = threadIdx.x / 32; r < T::kHeight + rows - 1; r += T::kThreads / 32) {
-    const int y = (y0 + r) * source.stride + segment.py - margin;
-    // As large numbers, negative ones are outside, too.
-    const bool row_inside = static_cast<unsigned>(y) < static_cast<unsigned>(source.height);
-    const Chunk* line = from + y * source.width * kChunks;
+__device__ uint32_t SharedAddress(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+__device__ void InitBarrier(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(count));
+}
+__device__ void WaitFor(uint64_t* barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra AGAIN;\n}" ::"r"(SharedAddress(barrier)),
+      "r"(parity)
+      : "memory");
+}
+__device__ void Arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
+}
+__device__ void ExpectBytes(uint64_t* barrier, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+__device__ void LoadBox(const void* to, const CUtensorMap& map, uint64_t* barrier, int x, int y,
+                        int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3, %4}], [%5];" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(SharedAddress(barrier))
+      : "memory");
+}
+__device__ void LoadBytes(const void* to, const void* from, int bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// Pieces of 8 rows of 16 bytes, 128 bytes that lie together; the next eight rows are `across` bytes
+// away, the next eight of the depth `deep`.
+__device__ uint64_t MatrixAt(uint32_t address, int across, int deep) {
+  return (address & 0x3ffff) >> 4 | static_cast<uint64_t>(deep >> 4) << 16 |
+         static_cast<uint64_t>(across >> 4) << 32;
+}
+
+#define CUPEL_D8(d, i)                                                                            \
+  "+f"(d[i + 0]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+// d = a b or d += a b: 64 filters, 128 pixels, a depth of 16.
+__device__ void Multiply(float (&d)[64], uint64_t a, uint64_t b, int adds) {
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
+      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
+      "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
+      "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
+      "%63}, %64, %65, adds, 1, 1, 0, 0;\n}"
+      : CUPEL_D8(d, 0), CUPEL_D8(d, 8), CUPEL_D8(d, 16), CUPEL_D8(d, 24), CUPEL_D8(d, 32),
+        CUPEL_D8(d, 40), CUPEL_D8(d, 48), CUPEL_D8(d, 56)
+      : "l"(a), "l"(b), "r"(adds));
+}
+
+// The products of neighbouring taps; a piece of eight of the depth of all pixels is `plane` units
+// of 16 bytes. The small products come first: what sums lose grows with them.
+template <int kTaps>
+__device__ void MultiplyTaps(float (&sums)[64], uint64_t a, uint64_t b, int plane) {
+  constexpr int kTap = kTapBytes / 16;
+  constexpr int kPiece = kTileChannels;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int i = 0; i < (kPitch + 3) / 4; ++i) {
-      const int c = first + 4 * i;
-      const int x = x_first + 4 * i * source.stride;
-      const int p = r * kPitch + c;
-      if (4 * i + 3 < kTileWidth || c < kTileWidth + columns - 1) {
-        CopyAsync(patch + p * kRowBytes + ((chunk ^ (p % 8)) << 4), line + x * kChunks,
-                  row_inside && static_cast<unsigned>(x) < static_cast<unsigned>(source.width));
+  for (int tap = 0; tap < kTaps; ++tap) {
+#pragma unroll
+    for (int k = 0; k < 4; k += 2) {
+      Multiply(sums, a + tap * kTap + (k + 4) * kPiece, b + tap + k * plane, tap + k);
+      Multiply(sums, a + tap * kTap + k * kPiece, b + tap + (k + 4) * plane, 1);
+    }
+  }
+#pragma unroll
+  for (int tap = 0; tap < kTaps; ++tap) {
+#pragma unroll
+    for (int k = 0; k < 4; k += 2) {
+      Multiply(sums, a + tap * kTap + k * kPiece, b + tap + k * plane, 1);
+    }
+  }
+}
+
+// Where a tile of a warpgroup lies, and whether it is one of the result.
+struct Tile {
+  int image, y, x;
+  bool exists;
+
+  __device__ Tile(const Work& work, int index, int group) {
+    int tile = index / work.channel_tiles * kGroups + group;
+    exists = tile < work.tiles;
+    tile = min(tile, work.tiles - 1);
+    x = tile % work.tiles_x * kTileWidth;
+    y = tile / work.tiles_x % work.tiles_y * kTileHeight;
+    image = tile / work.tiles_x / work.tiles_y;
+  }
+};
+
+// One thread brings all that the block needs.
+template <bool kStrided>
+__device__ void Load(ConvolveShared<kStrided>& shared, const Source& first, const Source& second,
+                     const Chunk* tiles, const Work& work) {
+  Place<ConvolveShared<kStrided>::kPatchStages> patch;
+  Place<kFilterStages> filter;
+  const int segments = first.slabs * first.Phases() * first.Phases() + second.slabs;
+  for (int index = blockIdx.x; index < work.count; index += gridDim.x) {
+    const Tile of[kGroups] = {{work, index, 0}, {work, index, 1}, {work, index, 2}};
+    const Chunk* from = tiles + static_cast<int64_t>(index % work.channel_tiles) * work.steps *
+                                    (kTapBytes / sizeof(Chunk));
+    Segment segment;
+    for (int i = 0; i < segments; ++i, segment.Advance(first), patch.Advance()) {
+      const Source& source = segment.second ? second : first;
+      const int phases = source.Phases();
+      // The phase that the middles of windows fall on is the first, or else the second.
+      const int middle = phases > 1 ? 1 : 0;
+      const int phase =
+          segment.second ? middle * phases + middle : segment.py * phases + segment.px;
+      const int left = segment.second || segment.px > 0 ? 0 : 1;
+      const int above = segment.second || segment.py > 0 ? 0 : 1;
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+        uint64_t* const full = &shared.full_patches[patch.stage][group];
+        WaitFor(&shared.empty_patches[patch.stage][group], patch.parity ^ 1);
+        ExpectBytes(full, source.PatchBytes());
+        const int z =
+            ((of[group].image * source.slabs + segment.slab) * phases * phases + phase) * kChunks;
+        LoadBox(shared.patches[patch.stage][group], source.map, full, (of[group].x - left) * 8,
+                of[group].y - above, z);
+      }
+      const int bytes = segment.Columns(first) * kTapBytes;
+      for (int row = 0; row < segment.Rows(first); ++row, filter.Advance()) {
+        uint64_t* const full = &shared.full_filters[filter.stage];
+        WaitFor(&shared.empty_filters[filter.stage], filter.parity ^ 1);
+        ExpectBytes(full, bytes);
+        LoadBytes(shared.filters[filter.stage], from, bytes, full);
+        from += bytes / sizeof(Chunk);
       }
     }
   }
 }
 
-template <int kM, int kN>
-__global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 256 / Tile<kM, kN>::kThreads)
-    Convolve(Source first, Source second, const Chunk* __restrict__ tiles, int steps, Finish finish,
-             Target target, int tiles_x, int tiles_y) {
-  using T = Tile<kM, kN>;
-  extern __shared__ __align__(128) unsigned char shared[];
-  const uint32_t patches = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const uint32_t filters = patches + 2 * T::kPatchBytes;
-  const int channel_tiles = (target.out_channels + T::kChannels - 1) / T::kChannels;
-  unsigned block = blockIdx.x;
-  const int channel_tile = block % channel_tiles;
-  block /= channel_tiles;
-  const int x0 = block % tiles_x * kTileWidth;
-  block /= tiles_x;
-  const int y0 = block % tiles_y * T::kHeight;
-  const int image = block / tiles_y;
+// A warpgroup asks for what the results of a tile will be added to, so that it is in the L2 then.
+__device__ void Prefetch(const Target& target, const Tile& tile, int channel) {
+#pragma unroll
+  for (int i = 0; i < kTileChannels * kTileHeight / 128; ++i) {
+    const int row = threadIdx.x % kTileHeight;
+    const int mine = channel + threadIdx.x % 128 / kTileHeight + i * (128 / kTileHeight);
+    if (mine >= target.out_channels || tile.y + row >= target.height) continue;
+    const float* const at =
+        target.shortcut +
+        ((static_cast<int64_t>(tile.image) * target.out_channels + mine) * target.height + tile.y +
+         row) *
+            target.width +
+        tile.x;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+  }
+}
+
+// Of an 8 x 8 matrix of halves that a warp holds, rows become columns.
+__device__ uint32_t Transposed(__half2 pair) {
+  uint32_t to;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+      : "=r"(to)
+      : "r"(reinterpret_cast<const uint32_t&>(pair)));
+  return to;
+}
+
+// What a lane holds of a tile: for each of its 16 rows of eight pixels two pixels of two channels,
+// eight channels apart.
+__device__ void StoreSplit(const float (&sums)[64], const float (&factor)[2],
+                           const float (&shift)[2], float scale, const Target& target,
+                           const Tile& tile, int channel8) {
   const int lane = threadIdx.x % 32;
-  const int warp_m = threadIdx.x / 32 % kM;
-  const int warp_n = threadIdx.x / 32 / kM;
-
-  const Chunk* wanted = tiles + static_cast<int64_t>(channel_tile) * steps * T::kChannels * kChunks;
-  const auto load_filters = [&](int step) {
-    const Chunk* from = wanted + static_cast<int64_t>(step) * T::kChannels * kChunks + threadIdx.x;
-    const uint32_t to = filters + step % kFilterStages * T::kFilterBytes + threadIdx.x * 16;
-#pragma unroll
-    for (int i = 0; i < T::kFilterBytes / 16 / T::kThreads; ++i) {
-      CopyAsync(to + i * T::kThreads * 16, from + i * T::kThreads, true);
-    }
-  };
-
-  // Lanes' places in the matrices that they load.
-  const int pixel = (warp_m * 4) * kPitch + lane % 16;
-  const int pixel_half = lane / 16;
-  const int filter = warp_n * 64 + lane / 16 * 8 + lane % 8;
-  const uint32_t filter_offset = filter * kRowBytes + (((lane / 8 % 2) ^ (lane % 8)) << 4);
-
-  // The shortcut is waited for in the end; until then it comes as near as L2.
-  if (target.shortcut != nullptr) {
-    for (int i = threadIdx.x; i < T::kChannels * T::kHeight; i += T::kThreads) {
-      const int channel = channel_tile * T::kChannels + i / T::kHeight;
-      const int y = y0 + i % T::kHeight;
-      if (channel < target.out_channels && y < target.height) {
-        const float* row =
-            target.shortcut +
-            ((static_cast<int64_t>(image) * target.out_channels + channel) * target.height + y) *
-                target.width +
-            x0;
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(row));
-      }
-    }
-  }
-
-  float sums[4][8][4] = {};
-  Segment segment, next;
-  int rows = segment.Rows(first), columns = segment.Columns(first);
-  LoadPatch<kM, kN>(first, segment, rows, columns, image, y0, x0, patches);
-  for (int step = 0; step < kFilterStages - 1; ++step) {
-    if (step < steps) load_filters(step);
-    Commit();
-  }
-  next.Advance(first);
-  int row = 0, column = 0, buffer = 0;
-  bool urgent = true;  // the patch that comes next was asked for only one step ago
-  for (int step = 0; step < steps; ++step) {
-    const bool enters = row == 0 && column == 0;
-    if (enters && urgent) {
-      Await<0>();
-    } else {
-      Await<kFilterStages - 2>();
-    }
-    __syncthreads();
-    if (step + kFilterStages - 1 < steps) load_filters(step + kFilterStages - 1);
-    if (enters) {
-      urgent = rows * columns < kFilterStages - 1;
-      if (step + rows * columns < steps) {
-        const Source source = Chosen(next.second, second, first);
-        LoadPatch<kM, kN>(source, next, next.Rows(first), next.Columns(first), image, y0, x0,
-                          patches + (buffer ^ 1) * T::kPatchBytes);
-      }
-    }
-    Commit();
-
-    const uint32_t patch = patches + buffer * T::kPatchBytes;
-    const uint32_t tile = filters + step % kFilterStages * T::kFilterBytes + filter_offset;
-    const int p = pixel + row * kPitch + column;
-    uint32_t b_high[2][4][4], b_low[2][4][4];
-#pragma unroll
-    for (int k = 0; k < 2; ++k) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        LoadMatrices(b_high[k][j], (tile ^ (k * 32)) + j * 16 * kRowBytes);
-        LoadMatrices(b_low[k][j], (tile ^ (k * 32 + 64)) + j * 16 * kRowBytes);
-      }
-    }
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      const int mine = p + m * kPitch;
-      float part[8][4] = {};
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const uint32_t at = patch + mine * kRowBytes + (((pixel_half + 2 * k) ^ (mine % 8)) << 4);
-        uint32_t a_high[4], a_low[4];
-        LoadMatrices(a_high, at);
-        LoadMatrices(a_low, at ^ 64);
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_low, b_high[k][n / 2][n % 2 * 2], b_high[k][n / 2][n % 2 * 2 + 1],
-                   part[n]);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_high, b_low[k][n / 2][n % 2 * 2], b_low[k][n / 2][n % 2 * 2 + 1],
-                   part[n]);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_high, b_high[k][n / 2][n % 2 * 2], b_high[k][n / 2][n % 2 * 2 + 1],
-                   part[n]);
-        }
-      }
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums[m][n][i] += part[n][i];
-      }
-    }
-    if (++column == columns) {
-      column = 0;
-      if (++row == rows) {
-        row = 0;
-        buffer ^= 1;
-        segment = next;
-        next.Advance(first);
-        rows = segment.Rows(first);
-        columns = segment.Columns(first);
-      }
-    }
-  }
-
-  const int channel0 = channel_tile * T::kChannels + warp_n * 64 + lane % 4 * 2;
-  const int64_t plane = static_cast<int64_t>(target.height) * target.width;
-  float2 factor[8], shift[8];
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-    factor[n] = *reinterpret_cast<const float2*>(finish.factor + channel0 + n * 8);
-    shift[n] = *reinterpret_cast<const float2*>(finish.shift + channel0 + n * 8);
-  }
-  const float scale = finish.scales[1];
   const int slabs = (target.out_channels + kSlab - 1) / kSlab;
+  const int64_t plane = static_cast<int64_t>(target.height) * target.width;
+  const bool inside = tile.exists && tile.x + lane / 4 < target.width;
 #pragma unroll
-  for (int m = 0; m < 4; ++m) {
-    const int y = y0 + warp_m * 4 + m;
-    if (y >= target.height) break;
-    const int64_t row_place = static_cast<int64_t>(y) * target.width + x0 + lane / 4;
-    const int64_t row_at =
-        (static_cast<int64_t>(image) * target.out_channels + channel0) * plane + row_place;
-    const auto exists = [&](int half, int channel) {
-      return x0 + half * 8 + lane / 4 < target.width && channel0 + channel < target.out_channels;
-    };
-    // All numbers of the shortcut that belong to these sums, before the first is used.
-    float shortcut[2][16];
+  for (int half = 0; half < 2; ++half) {
+    const int eight = channel8 + half;
+    uint32_t* to =
+        reinterpret_cast<uint32_t*>(
+            target.split +
+            (static_cast<int64_t>(tile.image * slabs + eight / 4) * kChunks + eight % 4) * plane +
+            static_cast<int64_t>(tile.y) * target.width + tile.x + lane / 4) +
+        lane % 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int row = 0; row < kTileHeight; ++row) {
+      float v[2];
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        const int channel = i / 2 * 8 + i % 2;
-        shortcut[half][i] = target.shortcut != nullptr && exists(half, channel)
-                                ? __ldg(target.shortcut + row_at + half * 8 + channel * plane)
-                                : 0.0f;
+      for (int i = 0; i < 2; ++i) {
+        v[i] = sums[row * 4 + half * 2 + i] * factor[half] + shift[half];
+        if (v[i] < 0) v[i] = 0;  // a NaN stays one
+        v[i] *= scale;
+      }
+      const __half2 high = __floats2half2_rn(v[0], v[1]);
+      const __half2 low = __floats2half2_rn(v[0] - __low2float(high), v[1] - __high2float(high));
+      const uint32_t highs = Transposed(high);
+      const uint32_t lows = Transposed(low);
+      if (inside && eight / 4 < slabs && tile.y + row < target.height) {
+        to[0] = highs;
+        to[4 * 4 * plane] = lows;
+      }
+      to += 4 * static_cast<int64_t>(target.width);
+    }
+  }
+}
+
+__device__ void StoreResult(const float (&sums)[64], const float (&factor)[2],
+                            const float (&shift)[2], const Target& target, const Tile& tile,
+                            int channel) {
+  const int x = tile.x + threadIdx.x % 4 * 2;
+  const int64_t plane = static_cast<int64_t>(target.height) * target.width;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int mine = channel + half * 8;
+    const int64_t at = (static_cast<int64_t>(tile.image) * target.out_channels + mine) * plane +
+                       static_cast<int64_t>(tile.y) * target.width + x;
+    const bool inside[2] = {tile.exists && mine < target.out_channels && x < target.width,
+                            tile.exists && mine < target.out_channels && x + 1 < target.width};
+    float2 shortcut[kTileHeight] = {};
+    if (target.shortcut != nullptr) {
+#pragma unroll
+      for (int row = 0; row < kTileHeight; ++row) {
+        if (tile.y + row >= target.height) continue;
+        const float* const from = target.shortcut + at + row * target.width;
+        if (target.in_pairs) {
+          if (inside[0]) shortcut[row] = __ldg(reinterpret_cast<const float2*>(from));
+        } else {
+          if (inside[0]) shortcut[row].x = __ldg(from);
+          if (inside[1]) shortcut[row].y = __ldg(from + 1);
+        }
       }
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int slab = 0; slab < 2; ++slab) {
-        float v[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int n = slab * 4 + i / 2;
-          v[i] = sums[m][n][half * 2 + i % 2] * (i % 2 == 0 ? factor[n].x : factor[n].y) +
-                 (i % 2 == 0 ? shift[n].x : shift[n].y) + shortcut[half][slab * 8 + i];
-          if (v[i] < 0) v[i] = 0;  // a NaN stays one
-        }
-        if (target.split != nullptr) {
-          const int mine = channel_tile * (T::kChannels / kSlab) + warp_n * 2 + slab;
-          if (mine >= slabs || x0 + half * 8 + lane / 4 >= target.width) continue;
-#pragma unroll
-          for (float& number : v) number *= scale;
-          Chunk high, low;
-          Split(v, high, low);
-          Chunk* to =
-              target.split +
-              ((static_cast<int64_t>(image) * slabs + mine) * plane + row_place + half * 8) *
-                  kChunks +
-              lane % 4;
-          to[0] = high;
-          to[4] = low;
-        } else {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const int channel = slab * kSlab + i / 2 * 8 + i % 2;
-            if (exists(half, channel)) target.y[row_at + half * 8 + channel * plane] = v[i];
-          }
-        }
+    for (int row = 0; row < kTileHeight; ++row) {
+      if (tile.y + row >= target.height) continue;
+      const float* const sum = &sums[row * 4 + half * 2];
+      float2 v = make_float2(sum[0] * factor[half] + shift[half] + shortcut[row].x,
+                             sum[1] * factor[half] + shift[half] + shortcut[row].y);
+      if (v.x < 0) v.x = 0;  // a NaN stays one
+      if (v.y < 0) v.y = 0;
+      float* const to = target.y + at + row * target.width;
+      if (target.in_pairs) {
+        if (inside[0]) __stcs(reinterpret_cast<float2*>(to), v);
+      } else {
+        if (inside[0]) to[0] = v.x;
+        if (inside[1]) to[1] = v.y;
       }
     }
   }
 }
+
+template <bool kStrided>
+__global__ void __launch_bounds__(kConvolveThreads, 1)
+    Convolve(const __grid_constant__ Source first, const __grid_constant__ Source second,
+             const Chunk* __restrict__ tiles, const __grid_constant__ Finish finish,
+             const __grid_constant__ Target target, const __grid_constant__ Work work) {
+  extern __shared__ __align__(128) uint8_t dynamic[];
+  using Shared = ConvolveShared<kStrided>;
+  auto& shared = *reinterpret_cast<Shared*>(dynamic);
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < Shared::kPatchStages; ++stage) {
+      for (int group = 0; group < kGroups; ++group) {
+        InitBarrier(&shared.full_patches[stage][group], 1);
+        InitBarrier(&shared.empty_patches[stage][group], 4);
+      }
+    }
+    for (int stage = 0; stage < kFilterStages; ++stage) {
+      InitBarrier(&shared.full_filters[stage], 1);
+      InitBarrier(&shared.empty_filters[stage], 4 * kGroups);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+
+  // 128 * 24 + 384 * 160 registers are not more than the 512 * 128 of the launch.
+  if (warp >= 4 * kGroups) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (warp == 4 * kGroups && lane == 0) Load(shared, first, second, tiles, work);
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+  const int group = warp / 4;
+  Place<Shared::kPatchStages> patch;
+  Place<kFilterStages> filter;
+  const int segments = first.slabs * first.Phases() * first.Phases() + second.slabs;
+  const uint32_t patches = SharedAddress(shared.patches[0][group]);
+  const uint64_t filters = MatrixAt(SharedAddress(shared.filters[0]), 128, kTileChannels * 16);
+  for (int index = blockIdx.x; index < work.count; index += gridDim.x) {
+    float sums[64], parts[64] = {};
+    const Tile tile(work, index, group);
+    const int first_channel = index % work.channel_tiles * kTileChannels;
+    if (target.shortcut != nullptr) Prefetch(target, tile, first_channel);
+#pragma unroll
+    for (float& sum : sums) sum = 0;
+    Segment segment;
+    for (int i = 0; i < segments; ++i, segment.Advance(first), patch.Advance()) {
+      const int rows = segment.Rows(first);
+      const int columns = segment.Columns(first);
+      const int pitch = segment.second ? second.columns : first.columns;
+      const int plane = (segment.second ? second.rows : first.rows) * pitch;  // of 16 bytes
+      uint64_t b =
+          MatrixAt(patches + patch.stage * (kGroups * Shared::kPatchBytes), pitch * 16, plane * 16);
+      WaitFor(&shared.full_patches[patch.stage][group], patch.parity);
+      for (int row = 0; row < rows; ++row, filter.Advance(), b += pitch) {
+        WaitFor(&shared.full_filters[filter.stage], filter.parity);
+        const uint64_t a = filters + filter.stage * (Shared::kFilterBytes / 16);
+        if (!kStrided && columns == 3) {
+          MultiplyTaps<3>(parts, a, b, plane);
+        } else if (columns == 2) {
+          MultiplyTaps<2>(parts, a, b, plane);
+        } else {
+          MultiplyTaps<1>(parts, a, b, plane);
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+        for (int j = 0; j < 64; ++j) asm volatile("" : "+f"(parts[j])::"memory");
+        if (lane == 0) {
+          Arrive(&shared.empty_filters[filter.stage]);
+          if (row == rows - 1) Arrive(&shared.empty_patches[patch.stage][group]);
+        }
+#pragma unroll
+        for (int j = 0; j < 64; ++j) sums[j] += parts[j];
+      }
+    }
+
+    const int channel = first_channel + warp % 4 * 16;
+    const float factor[2] = {finish.factor[channel + lane / 4],
+                             finish.factor[channel + lane / 4 + 8]};
+    const float shift[2] = {finish.shift[channel + lane / 4], finish.shift[channel + lane / 4 + 8]};
+    if (target.split != nullptr) {
+      StoreSplit(sums, factor, shift, finish.scales[1], target, tile, channel / 8);
+    } else {
+      StoreResult(sums, factor, shift, target, tile, channel + lane / 4);
+    }
+  }
+}
+#else
+template <bool kStrided>
+__global__ void Convolve(const __grid_constant__ Source first,
+                         const __grid_constant__ Source second, const Chunk* __restrict__ tiles,
+                         const __grid_constant__ Finish finish,
+                         const __grid_constant__ Target target, const __grid_constant__ Work work) {
+}
+#endif
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
 struct Divisor {
@@ -890,21 +1055,55 @@ static bool LaunchConvolveTwice(Small p, int batch, cudaStream_t stream) {
   return true;
 }
 
-template <int kM, int kN>
+// A tensor that Convert or Convolve has written, in patches.
+static Source SourceOf(const torch::Tensor& split, int batch, int channels, int height, int width,
+                       int stride, bool wide) {
+  Source source;
+  source.slabs = Ceiling(channels, kSlab);
+  source.stride = stride;
+  const int taps = wide ? Taps(stride, 0) : 1;
+  source.rows = kTileHeight + taps - 1;
+  source.columns = kTileWidth + taps - 1;
+  const int stored_height = Ceiling(height, stride);
+  const int stored_width = Ceiling(width, stride);
+  const int64_t planes =
+      int64_t{1} * batch * source.slabs * source.Phases() * source.Phases() * kChunks;
+  TORCH_CHECK(planes < int64_t{1} << 31, "x is too large");
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stored_width) * 8,
+                              static_cast<cuuint64_t>(stored_height),
+                              static_cast<cuuint64_t>(planes)};
+  const cuuint64_t strides[] = {sizes[0] * 2, sizes[0] * 2 * sizes[1]};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(source.columns * 8),
+                            static_cast<cuuint32_t>(source.rows), kChunks};
+  const cuuint32_t steps[] = {1, 1, 1};
+  const CUresult error = cuTensorMapEncodeTiled(
+      &source.map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, split.data_ptr<float>(), sizes, strides, box,
+      steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  TORCH_CHECK(error == CUDA_SUCCESS, "a tensor map was refused");
+  return source;
+}
+
+template <bool kStrided>
 static void LaunchConvolve(const Source& first, const Source& second, const torch::Tensor& tiles,
                            int steps, const Finish& finish, const Target& target, int batch,
                            cudaStream_t stream) {
-  using T = Tile<kM, kN>;
-  const int tiles_x = Ceiling(target.width, kTileWidth);
-  const int tiles_y = Ceiling(target.height, T::kHeight);
-  const int64_t blocks =
-      int64_t{1} * batch * tiles_x * tiles_y * Ceiling(target.out_channels, T::kChannels);
-  TORCH_CHECK(blocks < int64_t{1} << 31, "the result is too large");
-  C10_CUDA_CHECK(cudaFuncSetAttribute(Convolve<kM, kN>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      T::kBytes));
-  Convolve<kM, kN><<<static_cast<unsigned>(blocks), T::kThreads, T::kBytes, stream>>>(
-      first, second, reinterpret_cast<const Chunk*>(tiles.data_ptr<float>()), steps, finish, target,
-      tiles_x, tiles_y);
+  Work work;
+  work.steps = steps;
+  work.channel_tiles = Ceiling(target.out_channels, kTileChannels);
+  work.tiles_x = Ceiling(target.width, kTileWidth);
+  work.tiles_y = Ceiling(target.height, kTileHeight);
+  const int64_t count = int64_t{1} * batch * work.tiles_x * work.tiles_y;
+  TORCH_CHECK((count + kGroups) * work.channel_tiles < int64_t{1} << 30, "the result is too large");
+  work.tiles = static_cast<int>(count);
+  work.count = Ceiling(work.tiles, kGroups) * work.channel_tiles;
+  constexpr int kBytes = sizeof(ConvolveShared<kStrided>);
+  C10_CUDA_CHECK(cudaFuncSetAttribute(Convolve<kStrided>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const int blocks =
+      std::min(work.count, at::cuda::getCurrentDeviceProperties()->multiProcessorCount);
+  Convolve<kStrided><<<blocks, kConvolveThreads, kBytes, stream>>>(
+      first, second, reinterpret_cast<const Chunk*>(tiles.data_ptr<float>()), finish, target, work);
 }
 
 // A layer's tensors, contiguous, while their pointers are in use.
@@ -943,6 +1142,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
   TORCH_CHECK(stride >= 1 && stride < 1024, "stride must be positive");
   TORCH_CHECK(x.size(2) * x.size(3) < int64_t{1} << 27, "images are too large");
   TORCH_CHECK(conv1_weight.dim() == 4 && conv1_weight.size(0) > 0, "filters of four dimensions");
+  TORCH_CHECK(x.size(1) < 1 << 24 && conv1_weight.size(0) < 1 << 24, "too many channels");
+  TORCH_CHECK(x.size(0) < 1 << 30, "too many images");
   x = x.contiguous();
   const int batch = static_cast<int>(x.size(0));
   const int in_channels = static_cast<int>(x.size(1));
@@ -956,6 +1157,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
               "x must have the result's shape if it is the shortcut");
   auto y = torch::empty({batch, out_channels, out_height, out_width}, x.options());
   if (y.numel() == 0) return y;
+  TORCH_CHECK(x.numel() > 0, "x must not be empty where the result is not");
 
   LayerTensors tensors1{conv1_weight, conv1_bias, bn1_weight, bn1_bias, bn1_mean, bn1_var};
   LayerTensors tensors2{conv2_weight, conv2_bias, bn2_weight, bn2_bias, bn2_mean, bn2_var};
@@ -984,17 +1186,23 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
                     static_cast<float>(eps)};
   if (LaunchConvolveTwice(small, batch, stream)) return y;
 
-  const int tile_channels = Tile<kWarpsM, kWarpsN>::kChannels;
-  const int padded = Ceiling(out_channels, tile_channels) * tile_channels;
-  const int64_t plane = int64_t{1} * height * width;
+  TORCH_CHECK(at::cuda::getCurrentDeviceProperties()->major == 9, "a Hopper GPU is needed");
+  const int padded = Ceiling(out_channels, kTileChannels) * kTileChannels;
+  Layout layout{in_channels, height, width, static_cast<int>(stride)};
+  layout.phases = std::min(layout.stride, 3);
+  layout.stored_height = Ceiling(height, layout.stride);
+  layout.stored_width = Ceiling(width, layout.stride);
+  const int64_t plane =
+      int64_t{1} * layout.phases * layout.phases * layout.stored_height * layout.stored_width;
   const int64_t out_plane = int64_t{1} * out_height * out_width;
   const int slabs = Ceiling(in_channels, kSlab);
   const int out_slabs = Ceiling(out_channels, kSlab);
   const int steps1 = slabs * 9;
   const int steps2 = out_slabs * 9 + (projected ? slabs : 0);
   constexpr int kRowFloats = kRowBytes / 4;
-  auto split = torch::empty({batch * slabs * plane * kRowFloats}, x.options());
-  auto middle = torch::empty({batch * out_slabs * out_plane * kRowFloats}, x.options());
+  auto split = torch::empty({int64_t{1} * batch * slabs * plane * kRowFloats}, x.options());
+  auto middle =
+      torch::empty({int64_t{1} * batch * out_slabs * out_plane * kRowFloats}, x.options());
   auto tiles1 = torch::empty({int64_t{1} * steps1 * padded * kRowFloats}, x.options());
   auto tiles2 = torch::empty({int64_t{1} * steps2 * padded * kRowFloats}, x.options());
   auto numbers = torch::empty({kConvertBlocks + 5 * padded + 2}, x.options());
@@ -1006,30 +1214,36 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
 
   auto* chunks = reinterpret_cast<Chunk*>(split.data_ptr<float>());
   auto* middle_chunks = reinterpret_cast<Chunk*>(middle.data_ptr<float>());
-  const int64_t groups = (plane + kConvertThreads / 4 - 1) / (kConvertThreads / 4);
-  const int64_t items = groups * batch * slabs;
-  Convert<false><<<kConvertBlocks, kConvertThreads, 0, stream>>>(
-      x.data_ptr<float>(), chunks, maxima, in_channels, plane, groups, items);
-  Convert<true><<<kConvertBlocks, kConvertThreads, 0, stream>>>(x.data_ptr<float>(), chunks, maxima,
-                                                                in_channels, plane, groups, items);
+  layout.groups = Ceiling(layout.stored_height * layout.stored_width, kConvertThreads);
+  const int64_t items = int64_t{1} * layout.groups * batch * slabs * 4 * layout.phases;
+  TORCH_CHECK(items < (int64_t{1} << 31) - kConvertBlocks, "x is too large");
+  layout.items = static_cast<int>(items);
+  Convert<false>
+      <<<kConvertBlocks, kConvertThreads, 0, stream>>>(x.data_ptr<float>(), chunks, maxima, layout);
+  Convert<true>
+      <<<kConvertBlocks, kConvertThreads, 0, stream>>>(x.data_ptr<float>(), chunks, maxima, layout);
   PrepareFirst<<<padded, kPrepareThreads, 0, stream>>>(
       layer1, in_channels, out_channels, static_cast<int>(stride), static_cast<float>(eps), maxima,
-      reinterpret_cast<__half*>(tiles1.data_ptr<float>()), steps1, tile_channels, finish1);
+      reinterpret_cast<__half*>(tiles1.data_ptr<float>()), steps1, finish1);
   PrepareSecond<<<padded, kPrepareThreads, 0, stream>>>(
       layer2, shortcut, in_channels, out_channels, static_cast<float>(eps),
-      reinterpret_cast<__half*>(tiles2.data_ptr<float>()), steps2, tile_channels, finish1, finish2);
+      reinterpret_cast<__half*>(tiles2.data_ptr<float>()), steps2, finish1, finish2);
 
-  const Source source{chunks, in_channels, height, width, static_cast<int>(stride), true};
-  const Source projection{chunks, projected ? in_channels : 0, height,
-                          width,  static_cast<int>(stride),    false};
-  const Source between{middle_chunks, out_channels, out_height, out_width, 1, true};
-  LaunchConvolve<kWarpsM, kWarpsN>(
-      source, Source{}, tiles1, steps1, finish1,
-      {out_channels, out_height, out_width, middle_chunks, nullptr, nullptr}, batch, stream);
-  LaunchConvolve<kWarpsM, kWarpsN>(between, projection, tiles2, steps2, finish2,
-                                   {out_channels, out_height, out_width, nullptr,
-                                    projected ? nullptr : x.data_ptr<float>(), y.data_ptr<float>()},
-                                   batch, stream);
+  const Source source = SourceOf(split, batch, in_channels, height, width, layout.stride, true);
+  const Source between = SourceOf(middle, batch, out_channels, out_height, out_width, 1, true);
+  const float* const added = projected ? nullptr : x.data_ptr<float>();
+  const auto launch = layout.stride > 1 ? LaunchConvolve<true> : LaunchConvolve<false>;
+  launch(source, Source{}, tiles1, steps1, finish1,
+         {out_channels, out_height, out_width, middle_chunks, nullptr, nullptr, false}, batch,
+         stream);
+  LaunchConvolve<false>(
+      between,
+      projected ? SourceOf(split, batch, in_channels, height, width, layout.stride, false)
+                : Source{},
+      tiles2, steps2, finish2,
+      {out_channels, out_height, out_width, nullptr, added, y.data_ptr<float>(),
+       out_width % 2 == 0 && reinterpret_cast<uintptr_t>(added) % 8 == 0},
+      batch, stream);
   return y;
 }
 
