@@ -55,7 +55,7 @@ Status Evaluator::WriteSource(int64_t id) const {
 /// Writes a source into a folder of its own, under the name that all sources have.
 Result<std::filesystem::path> Evaluator::WriteUnder(const std::filesystem::path& folder,
                                                     const std::string& source) const {
-  const auto path = folder / fmt::format("{}{}", kName, SuffixOf(options_.form));
+  auto path = folder / fmt::format("{}{}", kName, SuffixOf(options_.form));
   TRY(os::MakeFolders(folder));
   TRY(os::WriteFileAtomically(path, source));
   return path;
