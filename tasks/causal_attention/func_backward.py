@@ -16,8 +16,7 @@ def masked_scores(query, key):
     """query[t] . key[s] / sqrt(size), minus infinity where s > t."""
     scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
     tokens = query.size(-2)
-    later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
-    return scores.masked_fill(later, float("-inf"))
+    return scores + scores.new_full((tokens, tokens), float("-inf")).triu(1)
 
 
 def for_all_heads(query, *others):

@@ -133,9 +133,16 @@ class SlurmTest(CupelTest):
                 running[:] = self.workers()
                 return len(running) >= 2 or process.poll() is not None
 
-            self.wait_until(two_are_running)
-            if process.poll() is None:
-                os.kill(running[0], signal.SIGKILL)
+            def is_killed():
+                self.wait_until(two_are_running)
+                try:
+                    if process.poll() is None:
+                        os.kill(running[0], signal.SIGKILL)
+                except ProcessLookupError:  # it ended by itself meanwhile
+                    return False
+                return True
+
+            self.wait_until(is_killed)
         output = self.finish(process)
         self.assertIn("it is restarted", output)
         self.compare_with_local_run()
