@@ -48,8 +48,8 @@ std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
 /// Writes a candidate's source where it is compiled, and where users find it.
 Status Evaluator::WriteSource(int64_t id) const {
   TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
-  TRY(os::MakeFolders(SourcePath(id).parent_path()));
-  return os::WriteFileAtomically(SourcePath(id), source);
+  TRY(WriteUnder(SourcePath(id).parent_path(), source));
+  return {};
 }
 
 /// Writes a source into a folder of its own, under the name that all sources have.
@@ -69,7 +69,7 @@ void Evaluator::CompileAhead(const std::string& source) {
     TRY(parts_.assay.Build(path));
     return {};
   };
-  if (!options_.stop.stop_requested()) (void)compile();  // whoever needs the build, reports errors
+  if (!options_.stop.stop_requested()) (void)compile();  // the build that follows reports errors
   compilers_.release();
 }
 

@@ -1,5 +1,6 @@
 # Writes the README of an exported package: how to use it, what was verified, what was measured.
 # SPDX-License-Identifier: Apache-2.0
+from export_signature import needs_constants
 from export_text import argument_list, docstring
 
 ROWS, COLUMNS = 40, 8  # at most, in the table of a record
@@ -111,7 +112,7 @@ def gradients_text(spec, backward):
         return ["There is no backward kernel, so a backward pass through the operator raises an error."]
     text = "Gradients come from `csrc/backward.cu`."
     part = spec["wiring"]["backward"]
-    if any(s["given"] < len(s["inputs"]) for s in part["settings"]):
+    if needs_constants(part):
         text += (" It needs tensors that the task's model computes from the arguments. They are computed once more, "
                  "with PyTorch, in every training step. The times below do not include it.")
     elif part["recompute"]:

@@ -179,6 +179,11 @@ def backward_signature(spec, forward):
     return Signature(names, kinds, keep, len(gradients), True), gradients
 
 
+def needs_constants(part):
+    """True if the backward kernel gets tensors that the task's model computes from the operator's arguments."""
+    return any(s["given"] < len(s["inputs"]) for s in part["settings"])
+
+
 def typed_gradients(settings, sources):
     """For each gradient its `input`, and its `dtype`, or the argument of the backward kernel `like` which it is."""
     given = [s["gradients"] for s in settings]

@@ -3,6 +3,8 @@
 import json
 import re
 
+from export_signature import needs_constants
+
 
 def toml(text):
     """A basic string of TOML, which is escaped like a JSON string, but DEL must be escaped too."""
@@ -97,8 +99,7 @@ def backward_text(spec, forward, backward, gradients):
         "judged": "BACKWARD", "keep": backward.keep, "name": name,
         "fake": "support.empty_gradients(args, [%s])" % ", ".join(types)}
     places = [gradients[i]["input"] for i in backward.keep]
-    prepared = any(s["given"] < len(s["inputs"]) for s in part["settings"])
-    prepare = "support.prepared_by(reference_backward.Model)" if prepared else "None"
+    prepare = "support.prepared_by(reference_backward)" if needs_constants(part) else "None"
     return text + '''
 # The source of each argument of the backward kernel, and the inputs of which its results are the gradients.
 WIRING = support.Wiring(

@@ -693,7 +693,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       // Results leave during the next tile's first steps. The last ones have all stages for them.
       if (index + member.clusters >= shape.row_tiles * shape.column_tiles) {
-        SyncGroups();  // nobody reads stages any more
+        SyncGroups();  // all reads of the stages have ended
         uint8_t* const results = shared.stages[0] + group * (kRows * 128);
 #pragma unroll
         for (int block = 0; block < kRows / 16; ++block) {

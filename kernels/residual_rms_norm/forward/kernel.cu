@@ -305,7 +305,7 @@ struct Exchange {
                    : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    // Relaxed, as nobody has written anything but barriers: otherwise a fence for all of memory.
+    // Relaxed, since only barriers were written: anything stronger would fence all of memory.
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
   }
   // All blocks must have begun before their shared memory is written to.

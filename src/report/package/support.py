@@ -148,25 +148,30 @@ def at(values, path):
     return values
 
 
-def prepared_by(model):
+def function_of(module):
+    """The function that the model of a task calls, unless it is given another."""
+    function = inspect.signature(module.Model.forward).parameters["fn"].default
+    return function if callable(function) else module.forward_fn
+
+
+def passed_arguments(model, inputs, function):
+    """The positional arguments with which a task's model calls `function`."""
+    seen = []
+
+    def record(*args, **kwargs):
+        seen.append(inspect.signature(function).bind(*args, **kwargs).args)
+        raise Captured()
+
+    try:
+        model(*inputs, fn=record)
+    except Captured:
+        pass
+    return seen[0]
+
+
+def prepared_by(module):
     """A function of the model's inputs: the arguments that it passes to its own function."""
-    signature = inspect.signature(model.forward)
-
-    def prepare(*inputs):
-        seen = []
-
-        def record(*args, **kwargs):
-            function = signature.parameters["fn"].default
-            seen.append(inspect.signature(function).bind(*args, **kwargs).args)
-            raise Captured()
-
-        try:
-            model()(*inputs, fn=record)
-        except Captured:
-            pass
-        return seen[0]
-
-    return prepare
+    return lambda *inputs: passed_arguments(module.Model(), inputs, function_of(module))
 
 
 class Wiring:

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from . import ops
+from . import ops, support
 
 DEVICE = "cuda"
 RMS_FACTOR, MAX_FACTOR = 16, 128  # the limits as multiples of the error scale E of each setting
@@ -39,10 +39,6 @@ def accepted(function, values):
     return {k: v for k, v in values.items() if k in parameters}
 
 
-class _Captured(Exception):
-    pass
-
-
 def draw(module, setting, seed):
     """The positional arguments with which the task's model calls its function."""
     if SETTINGS["format"] == "kernelbench":
@@ -53,19 +49,8 @@ def draw(module, setting, seed):
     inputs = module.get_inputs(**accepted(module.get_inputs, setting["inputs"]))
     inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     model = module.Model(**accepted(module.Model.__init__, setting["init"]))
-    function = inspect.signature(module.Model.forward).parameters["fn"].default
-    function = function if callable(function) else module.forward_fn
-    seen = []
-
-    def record(*args, **kwargs):
-        seen.append(inspect.signature(function).bind(*args, **kwargs).args)
-        raise _Captured()
-
-    try:
-        model(*inputs, fn=record)
-    except _Captured:
-        pass
-    return on_device(seen[0]), function
+    function = support.function_of(module)
+    return on_device(support.passed_arguments(model, inputs, function)), function
 
 
 def floor_of(dtype):
