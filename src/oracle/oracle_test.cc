@@ -285,7 +285,7 @@ TEST_F(OracleWithSimulatedGpu, FallsBackToTheCpu) {
   TorchOracle oracle(WithSimulatedGpu());
   const Task task = MakeTask(R"(
 def forward_fn(x):
-    return x + torch.arange(x.size(-1))
+    return x + torch.frombuffer(bytearray(64), dtype=torch.float32)
 class Model(nn.Module):
     def forward(self, x, fn=forward_fn):
         return fn(x)
@@ -295,6 +295,40 @@ def get_inputs():
   for (int i = 0; i < 2; ++i) {  // the second case does not try the GPU again
     EXPECT_EQ(FailureOf(One(oracle, task)), "");
     EXPECT_THAT(CpuMessages(), ElementsAre(HasSubstr("same device")));
+  }
+}
+
+/// What a reference asks about devices has the answers of PyTorch's own run, on the CPU, so its float64
+/// run on the GPU computes the same.
+TEST_F(OracleWithSimulatedGpu, RepeatsWhatTheCpuComputed) {
+  TorchOracle oracle(WithSimulatedGpu());
+  for (const char* device : {"x.is_cuda", "not x.is_cpu", "x.get_device() >= 0",
+                             "x.device.type == 'cuda'", "torch.get_device(x) >= 0"}) {
+    SCOPED_TRACE(device);
+    const Task task = MakeTask(fmt::format(R"(
+def forward_fn(x, half):
+    if {}:
+        return x + 1
+    wide = half.float()
+    first = torch.arange(x.size(-1), device=x.device, dtype=x.dtype)
+    more = (torch.ones(16) + torch.zeros(16, device="cpu")).to("cpu").to(x.device).cpu()
+    copy = more.to("cuda").cuda()
+    copy += 1
+    return ((x + wide) * first + more + copy).to(half.dtype)
+class Model(nn.Module):
+    def forward(self, x, half, fn=forward_fn):
+        return fn(x, half)
+def get_inputs():
+    return [torch.ones(8, 16), torch.ones(8, 16).half()]
+)",
+                                           device));
+    const CaseOutcome outcome = One(oracle, task);
+    ASSERT_EQ(FailureOf(outcome), "");
+    EXPECT_THAT(CpuMessages(), ::testing::IsEmpty());
+    const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+    for (const int64_t i : {0, 5, 127}) {
+      EXPECT_EQ(task::ElementAsDouble(y.truth, i), 2.0 * static_cast<double>(i % 16) + 3);
+    }
   }
 }
 

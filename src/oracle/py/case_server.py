@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 
 import cuda_on_cpu
@@ -34,7 +33,7 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
     if scales is None:
         scales, draws = error_scales(task, init, inputs, report, (request["seed"], draw, truth))
     scaled = time.time()
-    task.carried.setdefault(json.dumps([init, inputs], sort_keys=True), draw.trace.carried)
+    distribution_cases.note_call(task, init, inputs, draw)
     if len(scales) != 2 * len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")

@@ -15,6 +15,7 @@ from carried_integers import Carried
 from case_file import write_case
 from distribution_checks import Inapplicable, check_applicable
 from distributions import LAYOUTS, OF_ANY, TINY, WAYS, Spread
+from draw_base import Draw
 from error_scale import (
     EQUAL_TERMS,
     MOST_OF_EQUAL_TERMS,
@@ -58,10 +59,22 @@ def rounding(kind: str, dtype: torch.dtype) -> float:
     return max(least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
 
 
-def carried_in(task: Task, init: Json, inputs: Json) -> Carried:
-    """Which numbers the reference converts to integers, from a draw of the task's own numbers."""
+def is_large(draw: Draw) -> bool:
+    """True if one draw of such a call is a good sample of its errors."""
+    taken = sum(v.numel() for v in leaves(draw.args) if is_float(v))
+    given = sum(t.numel() for t in draw.reference() if t is not None)
+    return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
+
+
+def note_call(task: Task, init: Json, inputs: Json, draw: Draw) -> None:
+    """Remembers what a draw of the task's own numbers says about all calls of a setting."""
+    task.calls.setdefault(json.dumps([init, inputs], sort_keys=True), (draw.trace.carried, is_large(draw)))
+
+
+def noted_call(task: Task, init: Json, inputs: Json) -> tuple[Carried, bool]:
+    """Which numbers the reference converts to integers, and is_large, from a draw of the task's own numbers."""
     key = json.dumps([init, inputs], sort_keys=True)
-    if key not in task.carried:
+    if key not in task.calls:
         try:
             draw = task.draw(seed_from("carried integers|" + key), init, inputs)
             draw.reference()
@@ -69,13 +82,13 @@ def carried_in(task: Task, init: Json, inputs: Json) -> Carried:
             if memory_limit.is_exceeded(error):
                 raise
             raise Inapplicable("the reference fails: " + describe(error, task.path)[:300]) from error
-        task.carried[key] = draw.trace.carried
-    return task.carried[key]
+        note_call(task, init, inputs, draw)
+    return task.calls[key]
 
 
 def spread_of(task: Task, init: Json, inputs: Json, kind: str, values: str, keeps_unsigned: bool, seed: int) -> Spread:
     """The replacement of a draw's tensors; of one of them, drawn by the seed, for a kind of OF_ANY."""
-    carried = carried_in(task, init, inputs)
+    carried, _ = noted_call(task, init, inputs)
     spread = Spread(kind, values, keeps_unsigned, carried)
     if kind not in OF_ANY:
         return spread
@@ -149,11 +162,6 @@ class Answer:
                     return True
         return False
 
-    def is_large(self) -> bool:
-        taken = sum(v.numel() for v in leaves(self.draw.args) if is_float(v))
-        given = sum(t.numel() for t in self.truth if t is not None)
-        return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
-
     def errors(self) -> list[tuple[float, float, float, float] | None]:
         """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
         rounding), and the largest error of all three. None for outputs that must be exact."""
@@ -200,7 +208,7 @@ def pooled_ratios(task: Task, init: Json, inputs: Json, kind: str, report: Repor
                 s[0] += e[0] ** 2
                 s[1] += max(e[1], e[2]) ** 2
         done += 1
-        if answer.is_large():
+        if is_large(answer.draw):
             wanted = 1
         report("error scale of %s inputs, draw %d of %d" % (kind, done, wanted))
     if not done:
@@ -232,21 +240,29 @@ def applicable_answer(task: Task, init: Json, inputs: Json, kind: str, seed: int
 
 def make_case(task: Task, request: Json, folders: list[str], name: str, report: Report) -> Json:
     """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
-    started, known = time.time(), request.get("scales")
+    started, ratios = time.time(), request.get("scales")
     kind, init, inputs = request["distribution"], request["init"], request["inputs"]
+    answer, draws, scaled = None, 0, started
     try:
-        # A layout does not change the numbers, so it has the usual error scale.
-        pooled = "usual" if kind in LAYOUTS else kind
-        ratios = known or pooled_ratios(task, init, inputs, pooled, report)
-    except Inapplicable as error:
-        return {"inapplicable": str(error), "lasting": True}
-    scaled = time.time()
-    try:
-        answer = applicable_answer(task, init, inputs, kind, request["seed"])
-    except Inapplicable as error:
-        return {"inapplicable": str(error), "lasting": False}
+        if not ratios and noted_call(task, init, inputs)[1]:
+            answer = applicable_answer(task, init, inputs, kind, request["seed"])
+            ratios = [1.0] * len(answer.truth)  # its own errors are a good sample
+    except Inapplicable:
+        pass  # draws that depend on the setting only decide whether that lasts
+    if answer is None:
+        try:
+            if not ratios:
+                draws = SCALE_DRAWS
+                # A layout does not change the numbers, so it has the usual error scale.
+                ratios = pooled_ratios(task, init, inputs, "usual" if kind in LAYOUTS else kind, report)
+        except Inapplicable as error:
+            return {"inapplicable": str(error), "lasting": True}
+        scaled = time.time()
+        try:
+            answer = applicable_answer(task, init, inputs, kind, request["seed"])
+        except Inapplicable as error:
+            return {"inapplicable": str(error), "lasting": False}
     report("case computed")
     reply = write_case(task, request, folders, name, answer.draw, answer.reference,
-                              answer.truth, scales_of(answer, ratios))
-    return dict(reply, scales=ratios, draws=0 if known else SCALE_DRAWS,
-                seconds=time.time() - scaled, scale_seconds=scaled - started)
+                       answer.truth, scales_of(answer, ratios))
+    return dict(reply, scales=ratios, draws=draws, seconds=time.time() - scaled, scale_seconds=scaled - started)

@@ -1,7 +1,8 @@
 # The types of a reference's tensors, call by call. In the float64 run (float64_truth.py) every tensor is float64,
 # so `x.dtype`, torch.finfo(x.dtype) and `y.to(x.dtype)` would mean something else there. PyTorch's own run
 # records the types, and the float64 run repeats them: `x.dtype` gives the type that PyTorch's own run had,
-# and what was rounded to float8 keeps all its digits but saturates as float8 does. It also records what is
+# and what was rounded to float8 keeps all its digits but saturates as float8 does. In the same way `x.is_cuda`
+# and `x.device` give the CPU, where PyTorch's own run was, so that both runs do the same. It also records what is
 # rounded to integers (rounding_ties.py), which elements are named as the largest (equal_choices.py) or are ranked
 # (rankings.py), and which of the call's numbers are converted to integers (carried_integers.py).
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
@@ -36,8 +37,12 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
     return tensors(args[:1]) if result is None else tensors(result)
 
 
+# Calls that say where a tensor is.
+PLACES = (torch.Tensor.is_cuda.__get__, torch.Tensor.is_cpu.__get__, torch.Tensor.get_device, torch.get_device)
+
+
 class Call:
-    """One call of PyTorch. `answer`: the type that it returned, if it returned one. `rounded`: the float8
+    """One call of PyTorch. `answer`: what it returned, if this was a type or where a tensor is. `rounded`: the float8
     types of its results, if it rounded to them, else empty. `rounding`: if it rounded to integers. `choice`: if it
     named elements. `ranking`: if it ranked them."""
     __slots__ = ("answer", "choice", "function", "ranking", "rounded", "rounding")
@@ -47,7 +52,7 @@ class Call:
                  choice: equal_choices.Choice | None = None, ranking: rankings.Ranking | None = None) -> None:
         """`given`, `made`: types of the floating-point tensors that it got and of its results."""
         self.function, self.rounding, self.choice, self.ranking = function, rounding, choice, ranking
-        self.answer = result if isinstance(result, torch.dtype) else None
+        self.answer = result if isinstance(result, (torch.dtype, torch.device)) or function in PLACES else None
         small = [t if float8.is_float8(t) and any(g != t for g in given or (None,)) else None for t in made]
         self.rounded = tuple(small) if any(small) else ()
 
@@ -109,8 +114,8 @@ class Record(TorchFunctionMode):
 
 
 class Repeat(TorchFunctionMode):
-    """If the code makes other calls than in PyTorch's own run, because a value or a device decides, the
-    remaining calls are not changed. Raises NotImplementedError then, if types matter to one of them."""
+    """If the code makes other calls than in PyTorch's own run, because a value decides, the remaining calls
+    are not changed. Raises NotImplementedError then, if types matter to one of them."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -166,8 +171,8 @@ class Repeat(TorchFunctionMode):
 
     def give_up(self) -> None:
         rest, self.calls = self.calls[self.done:], ()
-        if any(call.answer is not None or call.rounded for call in rest):
-            raise NotImplementedError("unsupported: the reference decides by a value or a device what it computes, "
+        if any(isinstance(call.answer, torch.dtype) or call.rounded for call in rest):
+            raise NotImplementedError("unsupported: the reference decides by a value what it computes, "
                                       "and also by the type of a tensor or rounds to float8")
 
 

@@ -1,7 +1,7 @@
 # Decides where the oracle's float64 arithmetic runs: on the CPU, or for large tensors on the GPU that
 # judges kernels. Inputs and PyTorch's own float32 results always come from the CPU, so that a seed gives
 # the same ones on every machine; only the last bits of the truth differ. If the GPU fails (no memory, a
-# reference that makes tensors on the CPU), the CPU computes instead. While another process of cupel
+# reference that needs NumPy), the CPU computes instead. While another process of cupel
 # measures time on the GPU, nothing runs there: gpu_lock.py.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 import cuda_on_cpu
 import gpu_lock
 import gpu_memory
+import on_gpu
 
 LARGE = 1 << 18  # elements of a call's tensors: the CPU finishes fewer before a GPU has started
 SHARE = 0.5  # of the GPU's memory that may be used: the judged kernels need some, too
@@ -123,7 +124,7 @@ class Gpu(Cpu):
         torch.set_deterministic_debug_mode("warn")
         try:
             # Put tensors that the reference makes on the device of its arguments.
-            with self.device:
+            with self.device, on_gpu.OnGpu(self.device):
                 yield
         except Trouble:
             raise

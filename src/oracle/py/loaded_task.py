@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import cuda_on_cpu
+from carried_integers import Carried
 from delivered import Layout, delivered_layouts
 from draw_backward import BackwardDraw
 from draw_base import Draw
@@ -31,7 +32,7 @@ class Task:
         self.warned: set[str] = set()
         self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
-        self.carried = {}  # by setting: Carried.masks
+        self.calls: dict[str, tuple[Carried, bool]] = {}  # by setting: see distribution_cases.noted_call
         self.movable: dict[str, list[int]] = {}  # by setting and kind: Spread.movable
         self.changed: dict[str, set[int]] = {}  # by setting: see changed_by
         self.layouts: dict[str, list[Layout | None]] = {}  # by setting

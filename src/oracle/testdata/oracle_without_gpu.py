@@ -7,6 +7,7 @@ import os
 import sys
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
@@ -15,6 +16,7 @@ import float64_place
 import oracle
 from tensor_values import leaves, tree_map
 
+GPU = torch.device("cuda", 0)
 there = {}  # address: tensor, kept alive so that no other tensor gets its memory
 
 
@@ -45,9 +47,25 @@ class Watch(TorchDispatchMode):
         return result
 
 
+class Answer(TorchFunctionMode):
+    """Says that tensors there are on a CUDA device, and makes tensors there."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function == torch.Tensor.is_cuda.__get__:
+            return is_there(args[0])
+        if function == torch.Tensor.device.__get__:
+            return GPU if is_there(args[0]) else torch.device("cpu")
+        if function is torch.Tensor.to and len(args) > 1 and args[1] == GPU:
+            return args[0] if is_there(args[0]) else put_there(args[0].clone())
+        if kwargs.get("device") != GPU:
+            return function(*args, **kwargs)
+        return put_there(function(*args, **dict(kwargs, device="cpu")))
+
+
 class Pretended(float64_place.Gpu):
     def open(self):
-        self.device = contextlib.nullcontext()  # like a torch.device, it is a context manager
+        self.device = GPU
         print("opened", file=sys.stderr)
 
     def put(self, tensor_or_module):
@@ -62,7 +80,7 @@ class Pretended(float64_place.Gpu):
 
     @contextlib.contextmanager
     def work(self):
-        with super().work(), Watch():
+        with super().work(), Watch(), Answer():
             yield
 
     def release(self):
