@@ -281,7 +281,8 @@ void Evaluator::KeepForProfile(const Compared& one) {
 }
 
 /// What later prompts show of an accepted candidate; `measured`: a profile on the GPU, or nothing.
-Json Evaluator::PageOf(const Compared& one, const std::string& measured) {
+Json Evaluator::PageOf(const Compared& one, const std::string& measured,
+                       std::span<const archive::Sample> samples) {
   const records::Verdict& verdict = one.judged.verdict;
   std::string remarks;
   if (options_.remarks) {
@@ -295,6 +296,7 @@ Json Evaluator::PageOf(const Compared& one, const std::string& measured) {
                                          .objective = "",
                                          .measured = measured,
                                          .remarks = remarks,
+                                         .samples = samples,
                                          .plan = one.judged.plan ? &*one.judged.plan : nullptr,
                                          .planned_setting = one.judged.planned_setting})}};
   const Limit limit = LimitOf(verdict, measured);
@@ -309,7 +311,8 @@ archive::Stage Evaluator::StageOf(const Compared& one) {
   Json detail{{"reasons", records::ToJson(verdict.reasons)}};
   const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
-    detail.update(PageOf(one, ""));
+    const auto samples = one.standing ? one.standing->samples : std::vector<archive::Sample>();
+    detail.update(PageOf(one, "", samples));
   } else {
     detail["lessons"] =
         Lessons(verdict, one.source, std::get_if<build::BuildFailure>(&one.built.built));
@@ -339,7 +342,15 @@ Status Evaluator::Profile(int64_t id) {
   if (one.judged.plan && one.judged.verdict.decision == records::Decision::kAccepted) {
     TRY_ASSIGN(measured, options_.profile(one.judged));
   }
-  const Json detail = measured.empty() ? Json::object() : PageOf(one, measured);
+  Json detail = Json::object();
+  if (!measured.empty()) {
+    std::vector<archive::Sample> samples;
+    TRY_ASSIGN(const auto verdict, parts_.archive.LatestVerdict(id));
+    if (verdict) {
+      TRY_ASSIGN(samples, parts_.archive.Samples(verdict->id));
+    }
+    detail = PageOf(one, measured, samples);
+  }
   return parts_.archive.AddStage({id, kProfileStage, true, DumpJson(detail), SecondsSince(start)});
 }
 

@@ -148,7 +148,8 @@ class Evaluator {
   Status Promote(std::vector<Compared> better);
   Status Record(const Compared& one);
   void KeepForProfile(const Compared& one);
-  Json PageOf(const Compared& one, const std::string& measured);
+  Json PageOf(const Compared& one, const std::string& measured,
+              std::span<const archive::Sample> samples);
   archive::Stage StageOf(const Compared& one);
   Result<std::optional<Champion>> BestSoFar();
   /// A source that was compiled, and perhaps judged, before it became a candidate.

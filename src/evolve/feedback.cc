@@ -13,6 +13,7 @@
 #include "evolve/prompt.h"
 #include "judge/launch_text.h"
 #include "judge/remarks.h"
+#include "stats/robust.h"
 
 namespace cupel::evolve {
 namespace {
@@ -75,7 +76,22 @@ const records::SettingReport* CountedByAny(const records::Verdict& verdict) {
   return nullptr;
 }
 
-/// "at n=64: 8.3 us" for each listed setting, if there are several.
+/// "at n=64: 8.3 us" for each listed setting that was timed, if there are several.
+std::string MeasuredText(const Profiled& profiled) {
+  std::string text;
+  size_t count = 0;
+  for (const records::SettingReport& setting : profiled.verdict.settings) {
+    const auto timed = std::ranges::find(profiled.samples, setting.id, &archive::Sample::setting);
+    if (setting.kind == task::SettingKind::kHeldout || timed == profiled.samples.end()) continue;
+    if (++count > kMostSettings) continue;
+    text += fmt::format("at {}: {:.4g} us\n", setting.description, stats::Median(timed->us));
+  }
+  if (count < 2) return "";
+  if (count > kMostSettings) text += fmt::format("and {} more\n", count - kMostSettings);
+  return "Measured times of a call, with cold caches:\n" + text + "\n";
+}
+
+/// The same by the emulator's estimates.
 std::string EstimatesText(const records::Verdict& verdict) {
   std::string text;
   size_t count = 0;
@@ -244,6 +260,7 @@ std::string FeedbackPage(const Profiled& profiled) {
   std::string end = ResourcesText(profiled.verdict);
   if (!profiled.remarks.empty()) end += fmt::format("a linter says:\n{}", profiled.remarks);
   end = Cut(std::move(end), kMaxFeedback / 4);
+  page += MeasuredText(profiled);
   page += measured ? Cut(std::string(profiled.measured), kMostMeasured) : CountsText(profiled);
   if (!page.empty() && !page.ends_with('\n')) page += '\n';
   return Cut(std::move(page), kMaxFeedback - end.size()) + end;

@@ -118,6 +118,42 @@ TEST(Feedback, DescribesTheSlowestOfSeveralSettings) {
   EXPECT_THAT(page(), HasSubstr("and 30 more"));
 }
 
+// A profile of a GPU shows one setting, and a GPU gives no estimates.
+TEST(Feedback, NamesMeasuredTimesOfListedSettings) {
+  records::Verdict verdict = Accepted();
+  records::SettingReport& first = verdict.settings.front();
+  first.id = "multi-0";
+  first.kind = task::SettingKind::kMulti;
+  first.counters = {};
+  records::SettingReport second = first, heldout = first, untimed = first;
+  second.id = "multi-1";
+  second.description = "batch_size=512";
+  heldout.id = "heldout-0";
+  heldout.kind = task::SettingKind::kHeldout;
+  heldout.description = "batch_size=7919";
+  untimed.id = "multi-2";
+  untimed.description = "batch_size=3";
+  verdict.settings = {first, second, heldout, untimed};
+  const std::vector<archive::Sample> samples = {{"multi-0", "gpu", "candidate", {3, 2, 2.5}},
+                                                {"multi-1", "gpu", "candidate", {9, 7, 8}},
+                                                {"heldout-0", "gpu", "candidate", {5555}}};
+  const auto page = [&](std::span<const archive::Sample> times) {
+    return FeedbackPage({.verdict = verdict,
+                         .device = device::All()[0],
+                         .source = kSource,
+                         .measured = "what a profiler says",
+                         .samples = times});
+  };
+  EXPECT_THAT(page(samples),
+              HasSubstr("Measured times of a call, with cold caches:\n"
+                        "at batch_size=64: 2.5 us\nat batch_size=512: 8 us\n\nwhat a profiler says"));
+  for (const char* hidden : {"7919", "5555", "batch_size=3"}) {
+    EXPECT_THAT(page(samples), Not(HasSubstr(hidden)));
+  }
+  // The prompt already has the only time.
+  EXPECT_THAT(page(std::span(samples).first(1)), Not(HasSubstr("Measured")));
+}
+
 // A kernel could be written for the sizes of held-out settings.
 TEST(Feedback, NamesListedSettingsOnly) {
   records::Verdict verdict = Accepted();

@@ -16,7 +16,8 @@ from steady_draws import steady_draw
 from task_code import seed_from
 from tensor_values import Noise, Outputs, flushed, has_subnormals, is_float, leaves, roundoff, step_of
 
-SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
+SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs or inputs
+LARGE_INPUTS, SAMPLE = 1 << 22, 1 << 16  # elements: if inputs are as large, as many outputs are a good sample
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
 ROUNDING_FACTOR = 4  # of the part of E that is the rounding of a 16-bit result, in place of RMS_FACTOR
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
@@ -151,7 +152,7 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
-    sums, flush, draws = None, [], enough_draws(own[1].reference())
+    sums, flush, draws = None, [], enough_draws(own[1])
     for i in range(draws):
         if draws == 1:
             seed, draw, truth = own
@@ -195,10 +196,16 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
     return task.scales[key]
 
 
-def enough_draws(outputs: Outputs) -> int:
-    """SCALE_DRAWS, or fewer if the outputs are so large that one draw is a good sample."""
-    sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
+def enough_draws(draw: Draw) -> int:
+    """SCALE_DRAWS, or fewer if the outputs are so large that fewer draws are a good sample, or if it takes long to
+    draw the inputs."""
+    sizes = [o.numel() for o in draw.reference() if o is not None and o.is_floating_point()]
     total = sum(sizes)
-    if not sizes or SCALE_DRAWS * total <= 1 << 24 or min(sizes) < 1 << 11:
+    if not sizes or min(sizes) < 1 << 11:
+        return SCALE_DRAWS
+    given = sum(v.numel() for v in leaves(draw.args) if isinstance(v, torch.Tensor))
+    if given > LARGE_INPUTS and SCALE_DRAWS * min(sizes) > SAMPLE:
+        return -(-SAMPLE // min(sizes))
+    if SCALE_DRAWS * total <= 1 << 24:
         return SCALE_DRAWS
     return 1 if total >= 1 << 25 else max(2, -(-(1 << 24) // total))
