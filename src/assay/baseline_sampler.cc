@@ -58,6 +58,11 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   return std::vector<double>();
 }
 
+Result<records::EnergyUse> BaselineSampler::MeasureEnergy(double seconds) {
+  TRY_ASSIGN(const oracle::BaselineEnergy energy, torch_.MeasureEnergy(info_.name, seconds));
+  return records::EnergyUse{energy.joules, energy.watts, energy.calls};
+}
+
 void BaselineSampler::Describe(records::Timing* timing) const {
   timing->how = info_.how;
   timing->libraries = info_.libraries;

@@ -26,6 +26,8 @@ class BaselineSampler : public Sampler {
   std::string Name() const override { return info_.baseline.Name(); }
   bool IsBaseline() const override { return true; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
+  /// As oracle::Baselines::MeasureEnergy.
+  Result<records::EnergyUse> MeasureEnergy(double seconds);
 
   /// Adds how it was timed, and anything unusual about it.
   void Describe(records::Timing* timing) const;

@@ -333,25 +333,42 @@ class SettingBench {
     return *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - kernel));
   }
 
-  /// As for times, rounds alternate between forwards and backwards.
+  records::Timing& TimingOfBaseline(size_t baseline) {
+    const size_t later = kernels_.size() + (probe_ ? 1 : 0) + baselines_.size() - baseline;
+    return *(times_.timings.end() - static_cast<std::ptrdiff_t>(later));
+  }
+
+  bool IsProbe(size_t entrant) const {
+    return entrant < baselines_.size() &&
+           baselines_[entrant]->info().baseline.kind == oracle::BaselineKind::kProbe;
+  }
+
+  /// What a setting's entrants use, the baselines' first. As for times, rounds alternate between
+  /// forwards and backwards.
   Status MeasureEnergy() {
     if (options_.energy_seconds <= 0 || kernels_.empty()) return {};
     Show("measuring energy");
     TRY_ASSIGN(auto timer, MakeTimer(kernels_));
-    std::vector<bool> failed(kernels_.size());
+    const size_t all = baselines_.size() + kernels_.size();
+    std::vector<bool> failed(all);
     for (int round = 0; round < options_.energy_rounds; ++round) {
-      for (size_t step = 0; step < kernels_.size(); ++step) {
-        const size_t i = round % 2 == 0 ? step : kernels_.size() - 1 - step;
-        if (failed[i]) continue;
-        auto use = timer->MeasureEnergy(i, options_.energy_seconds);
+      for (size_t step = 0; step < all; ++step) {
+        const size_t i = round % 2 == 0 ? step : all - 1 - step;
+        if (failed[i] || IsProbe(i)) continue;
+        const bool is_baseline = i < baselines_.size();
+        records::Timing& timing =
+            is_baseline ? TimingOfBaseline(i) : TimingOf(i - baselines_.size());
+        auto use = is_baseline
+                       ? baselines_[i]->MeasureEnergy(options_.energy_seconds)
+                       : timer->MeasureEnergy(i - baselines_.size(), options_.energy_seconds);
         if (use) {
-          AddEnergy(*use, TimingOf(i));
+          AddEnergy(*use, timing);
           continue;
         }
         if (use.error().code == ErrorCode::kCancelled) return tl::unexpected(use.error());
         failed[i] = true;
-        TimingOf(i).oddities.push_back(kNoEnergy + use.error().message);
-        if (use.error().code == ErrorCode::kUnsupported) continue;
+        timing.oddities.push_back(kNoEnergy + use.error().message);
+        if (is_baseline || use.error().code == ErrorCode::kUnsupported) continue;
         timer.reset();
         TRY_ASSIGN(timer, MakeTimer(kernels_));
       }

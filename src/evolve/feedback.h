@@ -23,17 +23,18 @@ struct Profiled {
   const records::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
-  std::string_view objective = {};        // "8.27 us (estimate)"; empty: unknown
-  std::string_view measured = {};         // pages of a GPU profile; replace the counts
-  std::string_view remarks = {};          // of a linter
+  std::string_view objective = {};                // "8.27 us (estimate)"; empty: unknown
+  std::string_view measured = {};                 // pages of a GPU profile; replace the counts
+  std::string_view remarks = {};                  // of a linter
   std::span<const archive::Sample> samples = {};  // times on a GPU, by SettingReport::id
-  const plan::Plan* plan = nullptr;       // of one setting; null: unknown
-  std::string_view planned_setting = {};  // SettingReport::id of `plan`
+  const plan::Plan* plan = nullptr;               // of one setting; null: unknown
+  std::string_view planned_setting = {};          // SettingReport::id of `plan`
 };
 
-/// At most kMaxFeedback bytes: the times of listed settings, measured or estimated; the bottleneck with its source lines,
-/// wasted work, traffic compared with the minimum, occupancy and its limit, and ptxas's resources.
-/// The details describe the single setting, or the slowest one if no single setting was judged.
+/// At most kMaxFeedback bytes: the times of listed settings, measured or estimated; the bottleneck
+/// with its source lines, wasted work, traffic compared with the minimum, occupancy and its limit,
+/// and ptxas's resources. The details describe the single setting, or the slowest one if no single
+/// setting was judged.
 std::string FeedbackPage(const Profiled& profiled);
 
 /// What limits the slowest launch of the setting that the page describes: by the page of a GPU's

@@ -144,9 +144,10 @@ TEST(Feedback, NamesMeasuredTimesOfListedSettings) {
                          .measured = "what a profiler says",
                          .samples = times});
   };
-  EXPECT_THAT(page(samples),
-              HasSubstr("Measured times of a call, with cold caches:\n"
-                        "at batch_size=64: 2.5 us\nat batch_size=512: 8 us\n\nwhat a profiler says"));
+  EXPECT_THAT(
+      page(samples),
+      HasSubstr("Measured times of a call, with cold caches:\n"
+                "at batch_size=64: 2.5 us\nat batch_size=512: 8 us\n\nwhat a profiler says"));
   for (const char* hidden : {"7919", "5555", "batch_size=3"}) {
     EXPECT_THAT(page(samples), Not(HasSubstr(hidden)));
   }

@@ -30,6 +30,11 @@ Status CheckKernels(const ClockKernels& k) {
   return Fail(ErrorCode::kInvalidArgument, "the clock's kernels are incomplete");
 }
 
+tl::unexpected<Error> NotPrepared(const std::string& name) {
+  return Fail(ErrorCode::kNotFound, fmt::format("the baseline {} is not prepared", name),
+              "prepare it again: it was dropped, or PyTorch ended");
+}
+
 }  // namespace
 
 const char* Name(BaselineKind kind) {
@@ -215,10 +220,7 @@ Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direc
 Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, int set,
                                             int count) {
   const auto found = impl_->sets.find(name);
-  if (found == impl_->sets.end()) {
-    return Fail(ErrorCode::kNotFound, fmt::format("the baseline {} is not prepared", name),
-                "prepare it again: it was dropped, or PyTorch ended");
-  }
+  if (found == impl_->sets.end()) return NotPrepared(name);
   if (set < 0 || set >= found->second || count < 1 || count > kMaxCount) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("cannot take {} samples on set {} of {}", count, set, found->second));
@@ -232,6 +234,18 @@ Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, 
     return Fail(ErrorCode::kEnvironment, fmt::format("cannot time PyTorch: {}", why));
   }
   return ReadBaselineSamples(reply, count);
+}
+
+Result<BaselineEnergy> Baselines::MeasureEnergy(const std::string& name, double seconds) {
+  if (!impl_->sets.contains(name)) return NotPrepared(name);
+  TRY_ASSIGN(const Json reply,
+             impl_->Ask({{"op", "energy"}, {"name", name}, {"seconds", seconds}}));
+  if (reply.contains("failure")) {
+    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
+    const bool unsupported = why.starts_with("unsupported: ");
+    return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment, why);
+  }
+  return ReadBaselineEnergy(reply);
 }
 
 Status Baselines::Drop(const std::string& name) {

@@ -93,6 +93,12 @@ struct BaselineInfo {
   double seconds = 0;  // to prepare, including compilation
 };
 
+/// Of one call with a warm L2: the mean over `calls`.
+struct BaselineEnergy {
+  double joules = 0, watts = 0;
+  int64_t calls = 0;
+};
+
 /// Not thread-safe.
 class Baselines {
  public:
@@ -121,6 +127,9 @@ class Baselines {
   };
   /// Takes `count` samples, in microseconds, on input set number `set`.
   Result<std::vector<double>> Take(const std::string& name, Mode mode, int set, int count);
+  /// Replays for about `seconds`. kUnsupported if calls cannot be captured or change their
+  /// arguments, or if the GPU has no energy counter.
+  Result<BaselineEnergy> MeasureEnergy(const std::string& name, double seconds);
   Status Drop(const std::string& name);
 
  private:

@@ -98,4 +98,16 @@ Result<std::vector<double>> ReadBaselineSamples(const Json& reply, int count) {
   return samples;
 }
 
+Result<BaselineEnergy> ReadBaselineEnergy(const Json& reply) {
+  BaselineEnergy energy;
+  TRY_ASSIGN(energy.joules, JsonNumber(reply, "joules", kBaseline));
+  TRY_ASSIGN(energy.watts, JsonNumber(reply, "watts", kBaseline));
+  TRY_ASSIGN(energy.calls, JsonInt(reply, "calls", kBaseline));
+  const bool possible = std::isfinite(energy.joules) && energy.joules >= 0 &&
+                        std::isfinite(energy.watts) && energy.watts >= 0 && energy.calls > 0;
+  if (possible) return energy;
+  return InvalidReply(kBaseline, fmt::format("{} J and {} W in {} calls", energy.joules,
+                                             energy.watts, energy.calls));
+}
+
 }  // namespace cupel::oracle

@@ -21,4 +21,7 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds);
 /// Reads the reply to "take": `count` times in microseconds.
 Result<std::vector<double>> ReadBaselineSamples(const Json& reply, int count);
 
+/// Reads the reply to "energy".
+Result<BaselineEnergy> ReadBaselineEnergy(const Json& reply);
+
 }  // namespace cupel::oracle

@@ -65,8 +65,10 @@ class FakeChild : public ::testing::Test {
     options_.step_deadline = std::chrono::seconds(20);
   }
 
-  /// `prepare`, `take`: the child's replies, as Python expressions that may use `request`.
-  Result<std::unique_ptr<Baselines>> Start(const std::string& prepare, const std::string& take) {
+  /// `prepare`, `take`, `energy`: the child's replies, as Python expressions that may use
+  /// `request`.
+  Result<std::unique_ptr<Baselines>> Start(const std::string& prepare, const std::string& take,
+                                           const std::string& energy = "{}") {
     std::ofstream(options_.script) << R"(
 import json, os, sys
 def say(message):
@@ -76,6 +78,8 @@ good = {"torch": "9.9", "gpu": "G", "tf32": False, "how": "graph", "why": "", "f
         "sets": 2, "kernels": 1, "outputs": [], "seconds": 1.5}
 answers = {"open": lambda request: {"torch": "9.9", "gpu": "G"}, "load": lambda request: {},
            "drop": lambda request: {},
+           "energy": lambda request: )"
+                                   << energy << R"(,
            "prepare": lambda request: )"
                                    << prepare << R"(,
            "take": lambda request: )"
@@ -159,6 +163,34 @@ TEST_F(FakeChild, RejectsWrongSampleCountsAndValues) {
   const auto failed = Take("{'failure': 'out of memory'}");
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().message, HasSubstr("out of memory"));
+}
+
+TEST_F(FakeChild, RejectsImpossibleEnergy) {
+  const auto measured = [&](const std::string& answer) {
+    auto baselines = *Start("good", "{}", answer);
+    const uint64_t seeds[] = {1, 2};
+    const auto eager = baselines->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
+                                          {BaselineKind::kEager}, seeds);
+    return baselines->MeasureEnergy(std::get<BaselineInfo>(*eager).name, 0.5);
+  };
+  const auto good =
+      measured("{'joules': 0.25, 'watts': 300, 'calls': int(4 * request['seconds'])}");
+  ASSERT_TRUE(good) << good.error().ToString();
+  EXPECT_EQ(good->joules, 0.25);
+  EXPECT_EQ(good->watts, 300);
+  EXPECT_EQ(good->calls, 2);
+  for (const char* lie :
+       {"{'joules': -1, 'watts': 300, 'calls': 2}", "{'joules': 1, 'watts': -1, 'calls': 2}",
+        "{'joules': float('inf'), 'watts': 1, 'calls': 2}", "{'joules': 1, 'watts': 1, 'calls': 0}",
+        "{'joules': 1, 'watts': 1}", "{'joules': 'x', 'watts': 1, 'calls': 2}"}) {
+    EXPECT_FALSE(measured(lie)) << lie;
+  }
+  const auto unsupported = measured("{'failure': 'unsupported: no counter'}");
+  ASSERT_FALSE(unsupported);
+  EXPECT_EQ(unsupported.error().code, ErrorCode::kUnsupported);
+  const auto failed = measured("{'failure': 'out of memory'}");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kEnvironment);
 }
 
 TEST_F(FakeChild, ReplacesDeadChild) {
@@ -415,6 +447,36 @@ TEST_F(BaselineScript, SharesInputsBetweenBaselinesAndRestoresThem) {
   }
   ASSERT_EQ(FailureOf(Prepare(**baselines, task)), "");
   EXPECT_EQ(drawn(), 6u);  // the inputs are drawn again
+}
+
+// On the simulated clock, a call takes 0.01 ms at 100 W.
+TEST_F(BaselineScript, MeasuresTheEnergyOfACall) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const auto outcome = Prepare(**baselines, Linear());
+  ASSERT_EQ(FailureOf(outcome), "");
+  const std::string name = std::get<BaselineInfo>(*outcome).name;
+  for (int again = 0; again < 2; ++again) {
+    const auto energy = (*baselines)->MeasureEnergy(name, 0.2);
+    ASSERT_TRUE(energy) << energy.error().ToString();
+    EXPECT_NEAR(energy->joules, 1e-3, 2e-5);
+    EXPECT_GT(energy->calls, 10);
+    EXPECT_GT(energy->watts, 0);
+  }
+  EXPECT_FALSE((*baselines)->MeasureEnergy(name, 0));
+  EXPECT_FALSE((*baselines)->MeasureEnergy("another", 0.2));
+  const Task counts = MakeTask("def forward_fn(x):\n    x += 1\n    return x * 3\n", "counts");
+  const Task waits =
+      MakeTask("def forward_fn(x):\n    return x * float(x.sum().item())\n", "waits");
+  for (const Task* task : {&counts, &waits}) {
+    const auto other = Prepare(**baselines, *task);
+    ASSERT_EQ(FailureOf(other), "");
+    const auto refused = (*baselines)->MeasureEnergy(std::get<BaselineInfo>(*other).name, 0.2);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr(task == &counts ? "change their arguments" : "not captured"));
+  }
 }
 
 TEST_F(BaselineScript, SharesGraphMemoryBetweenBaselines) {

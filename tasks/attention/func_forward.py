@@ -7,10 +7,18 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+SCORES_AT_ONCE = 2 ** 28  # those of all heads together may need too much memory
+
 
 def computable(x):
     """PyTorch has few operations of 16-bit types on CPUs; there they are done in float32."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) and not x.is_cuda else x
+
+
+def attention(query, key, value):
+    """Of some heads: (heads, tokens, size) each."""
+    scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
+    return (torch.softmax(scores, dim=-1) @ computable(value)).to(query.dtype)
 
 
 def forward_fn(query, key, value):
@@ -21,8 +29,9 @@ def forward_fn(query, key, value):
         return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     shared_by = query.size(1) // key.size(1)
     key, value = (x.repeat_interleave(shared_by, dim=1) for x in (key, value))
-    scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
-    return (torch.softmax(scores, dim=-1) @ computable(value)).to(query.dtype)
+    at_once = max(1, SCORES_AT_ONCE // max(1, query.size(2) * key.size(2)))
+    parts = zip(*(x.flatten(0, 1).split(at_once) for x in (query, key, value)))
+    return torch.cat([attention(*part) for part in parts]).view(query.shape)
 
 
 class Model(nn.Module):

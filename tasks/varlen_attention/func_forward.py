@@ -6,10 +6,22 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+SCORES_AT_ONCE = 2 ** 28  # those of all heads together may need too much memory
+
 
 def computable(x):
     """PyTorch has few operations of 16-bit types on CPUs; there they are done in float32."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) and not x.is_cuda else x
+
+
+def of_heads(query, key, value, causal):
+    """Of some heads of one sequence: (heads, tokens, size) each."""
+    scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
+    if causal:
+        tokens = query.size(1)
+        later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, float("-inf"))
+    return (torch.softmax(scores, dim=-1) @ computable(value)).to(query.dtype)
 
 
 def attention(query, key, value, causal):
@@ -19,12 +31,9 @@ def attention(query, key, value, causal):
                                               is_causal=causal, enable_gqa=True)[0]
     shared_by = query.size(0) // key.size(0)
     key, value = (x.repeat_interleave(shared_by, dim=0) for x in (key, value))
-    scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
-    if causal:
-        tokens = query.size(1)
-        later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(later, float("-inf"))
-    return (torch.softmax(scores, dim=-1) @ computable(value)).to(query.dtype)
+    at_once = max(1, SCORES_AT_ONCE // query.size(1) ** 2)
+    parts = zip(*(x.split(at_once) for x in (query, key, value)))
+    return torch.cat([of_heads(*part, causal) for part in parts])
 
 
 def forward_fn(query, key, value, cu_seqlens, max_seqlen, causal):

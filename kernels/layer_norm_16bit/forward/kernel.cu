@@ -43,6 +43,16 @@ struct Float {
     return make_uint4(__float_as_uint(wide[0]), __float_as_uint(wide[1]), __float_as_uint(wide[2]),
                       __float_as_uint(wide[3]));
   }
+  // A normalised vector, with weights and biases as vectors.
+  static __device__ uint4 Normal(uint4 x, uint4 weights, uint4 biases, float scale, float shift) {
+    float v[kEach], w[kEach], b[kEach];
+    Widen(x, v);
+    Widen(weights, w);
+    Widen(biases, b);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) v[e] = (v[e] * scale + shift) * w[e] + b[e];
+    return Narrow(v);
+  }
 };
 
 __device__ float2 Wide(__half2 pair) { return __half22float2(pair); }
@@ -78,6 +88,23 @@ struct Format16 {
     Vector v;
 #pragma unroll
     for (int p = 0; p < 4; ++p) NarrowPair(make_float2(wide[2 * p], wide[2 * p + 1]), v.pairs[p]);
+    return v.bits;
+  }
+  // A normalised vector, with weights and biases as vectors; pair by pair, to save registers.
+  static __device__ uint4 Normal(uint4 x, uint4 weights, uint4 biases, float scale, float shift) {
+    Vector v, w, b;
+    v.bits = x;
+    w.bits = weights;
+    b.bits = biases;
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      const float2 number = Wide(v.pairs[p]);
+      const float2 weight = Wide(w.pairs[p]);
+      const float2 bias = Wide(b.pairs[p]);
+      NarrowPair(make_float2((number.x * scale + shift) * weight.x + bias.x,
+                             (number.y * scale + shift) * weight.y + bias.y),
+                 v.pairs[p]);
+    }
     return v.bits;
   }
 };
@@ -127,6 +154,14 @@ __device__ Moments OfWarp(const Moments& part) {
   const float mean = count > 0 ? OfWarp<kLanes>(part.count * part.mean) / count : 0;
   const float distance = part.mean - mean;
   return {count, mean, OfWarp<kLanes>(part.squares + part.count * distance * distance)};
+}
+
+// The same, where it is known that the kLanes neighbours have `total` numbers (or none).
+template <int kLanes>
+__device__ Moments OfRow(const Moments& part, float total) {
+  const float mean = OfWarp<kLanes>(part.count * part.mean) / total;
+  const float distance = part.mean - mean;
+  return {total, mean, OfWarp<kLanes>(part.squares + part.count * distance * distance)};
 }
 
 // Those of `many` parts.
@@ -254,9 +289,18 @@ __device__ uint64_t StayPolicy() {
   return policy;
 }
 
+// Copies to shared memory through the L1 cache, where the SM's other blocks find the same vector.
+__device__ void CopyThroughL1(uint4* to, const uint4* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+}
+
+// What is read once leaves the L1 cache to weights and biases.
 __device__ uint4 Load(const uint4* from, uint64_t policy) {
   uint4 v;
-  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+  asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(from), "l"(policy));
   return v;
@@ -264,9 +308,14 @@ __device__ uint4 Load(const uint4* from, uint64_t policy) {
 
 // kLanes threads of a warp, or all of a block, for each row of at most kItems vectors of a thread.
 template <typename Format, bool kWhole, int kLanes, int kItems>
-__global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
-                                  : kItems == 1         ? 1024
-                                                        : 512)
+__global__ void __launch_bounds__((kLanes != kWholeBlock ? kWarpThreads
+                                   : kItems == 1         ? 1024
+                                                         : 512),
+                                  (kLanes == kWholeBlock ? (kItems == 1 ? 1 : 2)
+                                   : kItems > 5          ? 6
+                                   : !kWhole             ? 8
+                                   : kItems > 3          ? 10
+                                                         : 16))
     Rows(const typename Format::Number* __restrict__ x,
          const typename Format::Number* __restrict__ weights,
          const typename Format::Number* __restrict__ biases,
@@ -280,15 +329,6 @@ __global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
   const int row = static_cast<int>(blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes);
   const int lane = threadIdx.x % lanes;
   const int vectors = features / kEach;
-  if constexpr (kWhole) {
-    const auto* const first_weight = reinterpret_cast<const uint4*>(weights);
-    const auto* const first_bias = reinterpret_cast<const uint4*>(biases);
-    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
-      __pipeline_memcpy_async(staged + i, first_weight + i, sizeof(uint4));
-      __pipeline_memcpy_async(staged + vectors + i, first_bias + i, sizeof(uint4));
-    }
-    __pipeline_commit();
-  }
   const Span<kEach, kWhole> span(static_cast<int64_t>(row) * features, row < rows ? features : 0);
   const auto* const from = reinterpret_cast<const uint4*>(x + span.start) + lane;
   auto* const to = reinterpret_cast<uint4*>(y + span.start) + lane;
@@ -299,6 +339,15 @@ __global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
   for (int item = 0; item < kItems; ++item) {
     value[item] = make_uint4(0, 0, 0, 0);
     if (item * lanes < end) value[item] = Load(from + item * lanes, policy);
+  }
+  if constexpr (kWhole) {
+    const auto* const first_weight = reinterpret_cast<const uint4*>(weights);
+    const auto* const first_bias = reinterpret_cast<const uint4*>(biases);
+    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+      CopyThroughL1(staged + i, first_weight + i);
+      CopyThroughL1(staged + vectors + i, first_bias + i);
+    }
+    __pipeline_commit();
   }
   const bool has_extra = !kWhole && lane < span.extra;
   const int extra = span.Extra(lane);
@@ -314,8 +363,12 @@ __global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
     const float numbers[] = {single};
     sums.Add(numbers);
   }
-  Moments moments = OfWarp<kWide>(sums.Result());
-  if constexpr (kLanes == kWholeBlock) moments = OfBlock(moments, partial);
+  Moments moments;
+  if constexpr (kLanes == kWholeBlock) {
+    moments = OfBlock(OfWarp<kWide>(sums.Result()), partial);
+  } else {
+    moments = OfRow<kWide>(sums.Result(), static_cast<float>(features));
+  }
   const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
   const float shift = -moments.mean * scale;
 
@@ -327,15 +380,14 @@ __global__ void __launch_bounds__(kLanes != kWholeBlock ? kWarpThreads
   for (int item = 0; item < kItems; ++item) {
     if (item * lanes >= end) continue;
     const int i = lane + item * lanes;
-    float w[kEach], b[kEach];
     if constexpr (kWhole) {
-      Format::Widen(staged[i], w);
-      Format::Widen(staged[vectors + i], b);
+      to[item * lanes] = Format::Normal(value[item], staged[i], staged[vectors + i], scale, shift);
     } else {
+      float w[kEach], b[kEach];
       Weights<Format, false>(weights, span.head + i * kEach, features, w);
       Weights<Format, false>(biases, span.head + i * kEach, features, b);
+      to[item * lanes] = Result<Format>(value[item], scale, shift, w, b);
     }
-    to[item * lanes] = Result<Format>(value[item], scale, shift, w, b);
   }
   if (has_extra) {
     const int i = span.head + extra;

@@ -19,6 +19,7 @@ import timed_call
 from baseline_draws import Draws
 from compiled_function import MODES, compiled, keep_saved_tensors, reset_compiler
 from draw_base import Draw
+from energy_counter import EnergyCounter, NoEnergy
 from loaded_task import Task
 from named_baseline import NamedBaseline, Unavailable
 from oracle_types import Json, Report, Send
@@ -28,6 +29,7 @@ MAX_SETS = 64
 MAX_COUNT = 1 << 18  # the samples must fit into one line of JSON
 KINDS = ("eager", "named", "probe") + tuple(MODES)
 SAMPLE_MODES = ("cold", "warm", "host")
+CALLS_AT_A_TIME, MAX_ENERGY_SECONDS = 16, 60.0  # while energy is measured
 REPORT_SECONDS = 20  # seconds
 MEMORY_PATIENCE = 180.0  # seconds to wait for memory that other processes use
 MEMORY_PAUSES = (1.0, 8.0)  # the first and the longest; each is twice the previous one
@@ -175,6 +177,25 @@ class Baseline:
                 reported = time.monotonic()
         return samples
 
+    def energy(self, seconds: float) -> Json:
+        """Replays for this long, with a warm L2, on all sets in turn."""
+        if self.why:
+            raise Unsupported("measuring the energy of calls that are not captured, since it would include waiting "
+                              "for launches")
+        if any(one.changed for one in self.sets):
+            raise Unsupported("measuring the energy of calls that change their arguments, since it would include "
+                              "restoring them")
+        counter, calls = self.server.energy_counter(), 0
+        before, start = counter.joules(), time.monotonic()
+        while time.monotonic() - start < seconds:
+            for _ in range(CALLS_AT_A_TIME):
+                self.sets[calls % len(self.sets)].replay()
+                calls += 1
+            torch.cuda.synchronize()
+        took = time.monotonic() - start
+        used = counter.joules() - before
+        return {"joules": used / calls, "watts": used / took, "calls": calls}
+
     def keep(self, count: int) -> None:
         for one in self.sets[count:]:
             one.free()
@@ -211,10 +232,11 @@ class BaselineServer(case_server.Server):
         self.draws = Draws()
         self.patience = MEMORY_PATIENCE
         self.last_graph_pool = None
+        self.counter: EnergyCounter | None = None
 
     def answer(self, request: Json, report: Report) -> Json:
         operation = request["op"]
-        if operation not in ("open", "prepare", "take", "drop"):
+        if operation not in ("open", "prepare", "take", "energy", "drop"):
             return super().answer(request, report)
         if operation != "open" and self.clock is None:
             return {"failure": "no GPU is open"}
@@ -347,6 +369,22 @@ class BaselineServer(case_server.Server):
         if request["mode"] == "host":
             torch.cuda.empty_cache()  # plain calls may have allocated tens of GB of workspaces
         return {"us": times}
+
+    def energy(self, request: Json, report: Report) -> Json:
+        baseline, seconds = self.baselines.get(request["name"]), request["seconds"]
+        if baseline is None:
+            return {"failure": "%r is not prepared" % request["name"]}
+        if not 0 < seconds <= MAX_ENERGY_SECONDS:
+            return {"failure": "energy cannot be measured for %r seconds" % seconds}
+        return baseline.energy(seconds)
+
+    def energy_counter(self) -> EnergyCounter:
+        if self.counter is None:
+            try:
+                self.counter = EnergyCounter(self.clock.driver, self.device.index)
+            except NoEnergy as error:
+                raise Unsupported(str(error)) from error
+        return self.counter
 
     def drop(self, request: Json, report: Report) -> Json:
         baseline = self.baselines.pop(request["name"], None)

@@ -20,6 +20,7 @@ MAX_NODES = 1 << 20
 POINTER = ctypes.c_void_p
 U64, U32 = ctypes.c_uint64, ctypes.c_uint
 SIGNATURES = {
+    "cuDeviceGetPCIBusId": [ctypes.c_char_p, ctypes.c_int, ctypes.c_int],
     "cuGetErrorName": [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)],
     "cuGetErrorString": [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)],
     "cuModuleLoadData": [ctypes.POINTER(POINTER), ctypes.c_char_p],

@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "py"))
 import baseline_server
 import cuda_clock
+import energy_counter
 import oracle
 import timed_call
 import torch
@@ -59,6 +60,10 @@ class Library:
 
     do_cuGetErrorString = do_cuGetErrorName
 
+    def do_cuDeviceGetPCIBusId(self, text, size, ordinal):
+        text.value = b"00:01.0"
+        return 0
+
     def do_cuModuleLoadData(self, place, image):
         if not self.has_context:
             return NO_CONTEXT
@@ -100,6 +105,24 @@ class Library:
     def do_cuGraphNodeGetType(self, node, kind):
         kind._obj.value = 0 if node == 2 else 7
         return 0
+
+
+class Counter:
+    """libnvidia-ml.so.1 of a GPU that uses 100 W while it works, and starts at 5 J."""
+
+    def __init__(self, library):
+        self.library, self.gpu = library, None
+
+    def nvmlInit_v2(self):
+        return 0
+
+    def nvmlDeviceGetHandleByPciBusId_v2(self, text, place):
+        self.gpu = place._obj.value = 7 if text.value == b"00:01.0" else None
+        return 0 if self.gpu else 2
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu, place):
+        place._obj.value = int(5000 + 100 * self.library.at)
+        return 0 if gpu.value == self.gpu else 2
 
 
 class NotPermitted(RuntimeError):
@@ -227,6 +250,7 @@ class Server(baseline_server.BaselineServer):
             library = self.library = Library()
             replace_cuda(library)
             cuda_clock.open_library = lambda: library
+            energy_counter.open_library = lambda: Counter(library)
             self.time_calls(library)
         return super().answer(request, report)
 

@@ -71,7 +71,8 @@ TEST(SuiteScores, ComparesWithTheFastestBaselineOfEachSetting) {
     "id": "single-0", "kind": "single", "status": "passed",
     "us": {"estimate": 10, "low": 10, "high": 10, "confidence": 0.95}, "millijoules": 2.5,
     "baselines": {"eager": {"us": {"estimate": 40, "low": 40, "high": 40, "confidence": 0.95}},
-                  "library": {"us": {"estimate": 5, "low": 5, "high": 5, "confidence": 0.95}},
+                  "library": {"us": {"estimate": 5, "low": 5, "high": 5, "confidence": 0.95},
+                              "millijoules": 7.25},
                   "untimed": {}},
     "speedup": {"eager": {"estimate": 4, "low": 4, "high": 4, "confidence": 0.99},
                 "library": {"estimate": 0.5, "low": 0.5, "high": 0.5, "confidence": 0.99}}})"),
@@ -79,8 +80,11 @@ TEST(SuiteScores, ComparesWithTheFastestBaselineOfEachSetting) {
   ASSERT_TRUE(suite.has_value()) << suite.error().ToString();
   const SuiteSetting& setting = suite->items.at(0).settings.at(0);
   EXPECT_EQ(MeanEnergy(suite->items.at(0)), 2.5);
-  EXPECT_THAT(SuiteMarkdown(*suite, Score(*suite)), HasSubstr("| energy |"));
-  EXPECT_THAT(SuiteText(*suite, Score(*suite), 200), HasSubstr("2.5 mJ"));
+  EXPECT_EQ(MeanEnergyOfBest(suite->items.at(0)), 7.25);
+  EXPECT_THAT(SuiteMarkdown(*suite, Score(*suite)), HasSubstr("| energy | energy of best |"));
+  EXPECT_THAT(SuiteMarkdown(*suite, Score(*suite)), HasSubstr("| 2.5 mJ | 7.25 mJ |"));
+  EXPECT_THAT(SuiteText(*suite, Score(*suite), 200), HasSubstr("7.25 mJ"));
+  EXPECT_THAT(SuiteCsv(*suite), HasSubstr(",2.5,7.25\r\n"));
   EXPECT_EQ(setting.best_baseline, "library");
   EXPECT_EQ(setting.baselines.count("untimed"), 0u);
   const SuiteScores scores = Score(*suite);

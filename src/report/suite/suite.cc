@@ -172,6 +172,17 @@ std::optional<double> MeanEnergy(const SuiteResult& item) {
   return Mean(energies);
 }
 
+std::optional<double> MeanEnergyOfBest(const SuiteResult& item) {
+  std::vector<double> energies;
+  for (const SuiteSetting* setting : SettingsOfSpeed(item)) {
+    if (!setting->passed() || !setting->time || !setting->time->millijoules) continue;
+    const auto best = setting->baselines.find(kBest);
+    if (best == setting->baselines.end() || !best->second.millijoules) return std::nullopt;
+    energies.push_back(*best->second.millijoules);
+  }
+  return Mean(energies);
+}
+
 std::optional<double> MeanTime(const SuiteResult& item) {
   std::vector<double> times;
   for (const SuiteSetting* setting : SettingsOfSpeed(item)) {

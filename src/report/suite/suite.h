@@ -83,5 +83,7 @@ std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& ba
 std::optional<double> MeanTime(const SuiteResult& item);
 /// The same for the energy of a call, in millijoules.
 std::optional<double> MeanEnergy(const SuiteResult& item);
+/// Of the fastest baseline, at the same settings; nullopt if one of them has no energy.
+std::optional<double> MeanEnergyOfBest(const SuiteResult& item);
 
 }  // namespace cupel::report

@@ -46,9 +46,7 @@ bool HasEnergy(const Suite& suite) {
                              [](const SuiteResult& item) { return MeanEnergy(item).has_value(); });
 }
 
-/// Of a call.
-std::string Energy(const SuiteResult& item) {
-  const auto energy = MeanEnergy(item);
+std::string Millijoules(const std::optional<double>& energy) {
   return energy ? fmt::format("{:.3g} mJ", *energy) : "";
 }
 
@@ -138,7 +136,10 @@ std::string SettingCells(const SuiteSetting& setting) {
     row += "," + IntervalCells(ratio == setting.speedups.end() ? nullptr : &ratio->second);
   }
   row += "," + Cell(setting.best_baseline) + "," + Cell(setting.roofline) + ",";
-  return setting.time ? row + Cell(setting.time->millijoules) : row;
+  if (setting.time) row += Cell(setting.time->millijoules);
+  const auto best = setting.baselines.find(kBest);
+  row += ",";
+  return best == setting.baselines.end() ? row : row + Cell(best->second.millijoules);
 }
 
 }  // namespace
@@ -155,7 +156,7 @@ std::string SuiteCsv(const Suite& suite) {
       "status,over_limit,estimate_us,median_us,median_low_us,median_high_us,eager_us,"
       "speedup_eager,speedup_eager_low,speedup_eager_high,compile_us,speedup_compile,"
       "speedup_compile_low,speedup_compile_high,best_us,speedup_best,speedup_best_low,"
-      "speedup_best_high,best_baseline,roofline,millijoules\r\n";
+      "speedup_best_high,best_baseline,roofline,millijoules,best_millijoules\r\n";
   for (const SuiteResult& item : suite.items) {
     const std::string row = fmt::format(
         "{},{},{},{},{},{},{},", Cell(item.task), Cell(item.direction), Cell(item.kernel),
@@ -180,8 +181,8 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
       fmt::format("\n| task | direction | kernel | decision | settings | {} |", TimeTitle(suite));
   for (const auto& [name, score] : scores.baselines) text += fmt::format(" vs {} |", name);
   const bool has_energy = HasEnergy(suite);
-  if (has_energy) text += " energy |";
-  const size_t more = scores.baselines.size() + (has_energy ? 1 : 0);
+  if (has_energy) text += " energy | energy of best |";
+  const size_t more = scores.baselines.size() + (has_energy ? 2 : 0);
   text += "\n|---|---|---|---|---|---:|";
   for (size_t i = 0; i < more; ++i) text += "---:|";
   text += "\n";
@@ -192,7 +193,10 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
     for (const auto& [name, score] : scores.baselines) {
       text += fmt::format(" {} |", Speedup(MeanSpeedup(item, name)));
     }
-    if (has_energy) text += fmt::format(" {} |", Energy(item));
+    if (has_energy) {
+      text += fmt::format(" {} | {} |", Millijoules(MeanEnergy(item)),
+                          Millijoules(MeanEnergyOfBest(item)));
+    }
     text += "\n";
   }
   for (const Problem& problem : suite.without_kernel) {
@@ -224,7 +228,10 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
     columns.push_back({"vs " + name, term::Align::kRight});
   }
   const bool has_energy = HasEnergy(suite);
-  if (has_energy) columns.push_back({"energy", term::Align::kRight});
+  if (has_energy) {
+    columns.push_back({"energy", term::Align::kRight});
+    columns.push_back({"energy of best", term::Align::kRight});
+  }
   term::Table table(columns);
   for (const SuiteResult& item : suite.items) {
     std::vector<std::string> cells = {item.task,     item.direction, item.kernel,
@@ -232,7 +239,10 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
     for (const auto& [name, score] : scores.baselines) {
       cells.push_back(Speedup(MeanSpeedup(item, name)));
     }
-    if (has_energy) cells.push_back(Energy(item));
+    if (has_energy) {
+      cells.push_back(Millijoules(MeanEnergy(item)));
+      cells.push_back(Millijoules(MeanEnergyOfBest(item)));
+    }
     table.Add(std::move(cells));
   }
   for (const Problem& problem : suite.without_kernel) {
