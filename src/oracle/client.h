@@ -98,6 +98,8 @@ class Client {
                    const std::vector<task::Setting>& settings, Json& known);
   Status StartChild();
   Result<std::variant<Delivery, SettingFailure>> Read(const Request& request, const Json& reply);
+  Result<std::variant<Delivery, SettingFailure>> ReplaceChild(const Request& request,
+                                                              const Json& reply);
   void Warn(const Request& request, const Json& reply);
 
   Options options_;
@@ -110,6 +112,7 @@ class Client {
   int children_ = 0;  // started so far
   int64_t last_id_ = 0;
   std::set<std::string> loaded_;
+  std::set<std::string> on_cpu_;  // tasks whose truth has broken a child's GPU
   std::vector<std::string> warnings_;
   std::map<int64_t, std::string> abandoned_;
 };

@@ -18,8 +18,8 @@ Status RequireDirection(const task::Task& task, task::Direction direction) {
               fmt::format("add func_{0}.py and config_{0}.json", Name(direction)));
 }
 
-Status LoadInChild(TorchChild& child, int64_t id, const task::Task& task,
-                   task::Direction direction) {
+Status LoadInChild(TorchChild& child, int64_t id, const task::Task& task, task::Direction direction,
+                   bool on_cpu) {
   const auto index = static_cast<size_t>(direction);
   std::error_code ignored;
   const Json load = {
@@ -30,6 +30,7 @@ Status LoadInChild(TorchChild& child, int64_t id, const task::Task& task,
       {"name", task.name},
       {"hash", task.content_hash[index]},
       {"direction", Name(direction)},
+      {"on_cpu", on_cpu},
       {"format", task.format == task::Format::kKernelBench ? "kernelbench" : "folder"}};
   TRY(child.Send(load));
   TRY_ASSIGN(const std::optional<Json> reply, child.Receive(id));

@@ -107,8 +107,8 @@ class CaseStream final : public Oracle::Stream {
   Result<std::optional<CaseOutcome>> Compute(size_t place) {
     TRY_ASSIGN(auto outcome, Answer(place));
     auto* failure = std::get_if<SettingFailure>(&outcome);
-    if (failure != nullptr && failure->killed) {
-      client_.MakeRoom();
+    if (failure != nullptr && (failure->killed || failure->gpu_failed)) {
+      if (failure->killed) client_.MakeRoom();
       TRY_ASSIGN(outcome, Answer(place));
       failure = std::get_if<SettingFailure>(&outcome);
     }

@@ -54,6 +54,7 @@ struct SettingFailure {
   std::string message;        // the last line of Python's error, and the remedy if one is known
   bool inapplicable = false;  // not a fault: the distribution does not apply to this setting
   bool killed = false;        // something killed PyTorch: most likely the system ran out of memory
+  bool gpu_failed = false;    // PyTorch's process could not use the GPU any more; the CPU is next
 };
 
 using task::Distribution;

@@ -298,8 +298,8 @@ def get_inputs():
   }
 }
 
-/// What a reference asks about devices has the answers of PyTorch's own run, on the CPU, so its float64
-/// run on the GPU computes the same.
+/// What a reference asks about devices has the answers of PyTorch's own run, on the CPU, so its
+/// float64 run on the GPU computes the same.
 TEST_F(OracleWithSimulatedGpu, RepeatsWhatTheCpuComputed) {
   TorchOracle oracle(WithSimulatedGpu());
   for (const char* device : {"x.is_cuda", "not x.is_cpu", "x.get_device() >= 0",
@@ -351,6 +351,32 @@ def get_inputs():
     EXPECT_EQ(FailureOf(One(oracle, task)), "");
     EXPECT_THAT(CpuMessages(), Contains(HasSubstr("ALLOC_FAILED"))) << i;
   }
+}
+
+// As an illegal access: nothing works on the GPU until the process ends.
+TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
+  TorchOracle oracle(WithSimulatedGpu());
+  const Task breaks = MakeTask(R"(
+import sys
+def forward_fn(x):
+    main = sys.modules["__main__"]
+    if x.numel() and x.storage().data_ptr() in main.there:
+        main.broken.append(1)
+    return x + 1
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8, 16)]
+)");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(FailureOf(One(oracle, breaks)), "");
+    EXPECT_THAT(CpuMessages(), ElementsAre(HasSubstr("illegal memory access")));
+  }
+  progress_.clear();
+  EXPECT_EQ(FailureOf(One(oracle, Ours("mnist_linear"))), "");  // on the new child's GPU
+  EXPECT_THAT(CpuMessages(), ::testing::IsEmpty());
+  EXPECT_FALSE(StartedPyTorch());
 }
 
 TEST_F(OracleWithSimulatedGpu, UsesTheCpuWhileAnotherProcessMeasures) {

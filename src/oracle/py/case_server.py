@@ -101,6 +101,8 @@ class Server:
                 with float64_place.at(place):
                     return make(task, request, self.folders, "case-%d" % self.made, report)
             except float64_place.Trouble as trouble:
+                if place.is_broken():
+                    raise
                 task.on_cpu = trouble.lasting
                 report("computing truth on the CPU: %s" % trouble)
             self.place.release()  # free what the failed attempt used
@@ -116,5 +118,7 @@ class Server:
             reply = {"failure": failure}
         except (SystemExit, Captured, time_limit.TooSlow) as error:
             reply = {"failure": describe(error, path)}
+        if "failure" in reply and self.place.is_broken():
+            reply = {"gpu_failed": reply["failure"]}  # this process cannot even draw numbers now
         reply["id"] = identity
         self.send(reply)

@@ -56,6 +56,10 @@ class Cpu:
     def release(self) -> None:
         """Frees unused memory for the judged kernels."""
 
+    def is_broken(self) -> bool:
+        """True if nothing works here until the process ends."""
+        return False
+
 
 class Gpu(Cpu):
     """Computes on the GPU. `lock`: the file of the GPU's lock. Opens the GPU at the first use."""
@@ -84,7 +88,7 @@ class Gpu(Cpu):
         if not torch.cuda.is_available():
             raise RuntimeError("PyTorch %s finds no GPU" % torch.__version__)
         device = torch.device("cuda", self.ordinal)
-        with self.lock():
+        with self.lock(), torch.cuda.device(device):
             torch.cuda.set_per_process_memory_fraction(SHARE, device)
             torch.ones(1, device=device).sum().item()
         self.device = device
@@ -111,7 +115,8 @@ class Gpu(Cpu):
         """May be nested. Leaving the outermost waits for the GPU and releases its lock."""
         with self.lock():
             try:
-                yield
+                with torch.cuda.device(self.device):  # some operators work on the current one only
+                    yield
                 if self.use.depth == 1:
                     torch.cuda.synchronize(self.device)
             except RuntimeError as error:  # from CUDA, or tensors on two devices
@@ -146,6 +151,16 @@ class Gpu(Cpu):
             pass  # the GPU has failed and is not used again
         finally:
             self.use.release()
+
+
+    def is_broken(self) -> bool:
+        if self.device is None:
+            return False
+        try:
+            torch.cuda.synchronize(self.device)
+            return False
+        except RuntimeError:
+            return True
 
 
 CPU = Cpu()

@@ -30,7 +30,7 @@ class Task:
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
         self.warned: set[str] = set()
-        self.on_cpu = False  # True if the GPU cannot compute its truth
+        self.on_cpu = request.get("on_cpu", False)  # whether the GPU cannot compute its truth
         self.scales = {}
         self.calls: dict[str, tuple[Carried, bool]] = {}  # by setting: see distribution_cases.noted_call
         self.movable: dict[str, list[int]] = {}  # by setting and kind: Spread.movable

@@ -87,7 +87,19 @@ class Pretended(float64_place.Gpu):
         there.clear()
 
 
-torch.cuda.synchronize = lambda device: None
+def raise_if_broken(*arguments):
+    if broken:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def seed(number, draw=torch.manual_seed):
+    raise_if_broken()  # as PyTorch, which seeds the GPUs, too
+    return draw(number)
+
+
+broken = []  # a task makes it true
+torch.manual_seed, torch.cuda.synchronize = seed, raise_if_broken
+torch.cuda.device = lambda device: contextlib.nullcontext()
 float64_place.Gpu = Pretended
 float64_place.LARGE, float64_place.PATIENCE = 16, 0.5
 if __name__ == "__main__":
