@@ -1,8 +1,10 @@
 // Layer normalisation of rows, computed in float32. x is read once. The variance is that of the
 // distances from the mean, so that large means cost no digits: warps take it around their own
-// means, and blocks, or clusters of them, put these together.
+// means, and blocks, or clusters of them, put these together. For whole vectors of 16-bit numbers a
+// single reduction around the row's first number is exact enough.
 //  - Rows: the numbers of a row stay in registers, kItems vectors of 16 bytes for a thread; weights
 //    and biases wait in shared memory. A part of a warp, a warp or a block shares a row.
+//  - RowOfBlock: few rows of whole vectors of 16-bit numbers. A block of at most 8 warps has a row.
 //  - RowOnChip: longer rows (Hopper). A cluster of 1 to 16 blocks keeps a row in registers and
 //    shared memory.
 //  - RowAtOnce: few rows, where only latency counts, and short rows that are aligned otherwise. All
@@ -213,6 +215,31 @@ struct Sums {
   }
 };
 
+// Adds the distances of a vector's numbers from the pivot of their row, and the squares of these.
+template <typename Format>
+__device__ void AddAround(uint4 v, float pivot, float& sum, float& squares) {
+  float x[Format::kEach];
+  Format::Widen(v, x);
+#pragma unroll
+  for (const float number : x) {
+    const float distance = number - pivot;
+    sum += distance;
+    squares += distance * distance;
+  }
+}
+
+// Both sums over kLanes neighbours, for all of them, in one round of shuffles.
+template <int kLanes>
+__device__ void BothOfWarp(float& sum, float& squares) {
+#pragma unroll
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+    const float other_sum = __shfl_xor_sync(~0u, sum, lanes);
+    const float other_squares = __shfl_xor_sync(~0u, squares, lanes);
+    sum += other_sum;
+    squares += other_squares;
+  }
+}
+
 // A normalised vector, with `scale` and `shift` of its row.
 template <typename Format>
 __device__ uint4 Result(uint4 vector, float scale, float shift,
@@ -353,21 +380,39 @@ __global__ void __launch_bounds__((kLanes != kWholeBlock ? kWarpThreads
   const int extra = span.Extra(lane);
   const float single = has_extra ? static_cast<float>(x[span.start + extra]) : 0;
 
-  Sums sums;
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (item * lanes < end) sums.Add<Format>(value[item]);
-    StayPacked(value[item]);
-  }
-  if (has_extra) {
-    const float numbers[] = {single};
-    sums.Add(numbers);
-  }
   Moments moments;
-  if constexpr (kLanes == kWholeBlock) {
-    moments = OfBlock(OfWarp<kWide>(sums.Result()), partial);
+  if constexpr (kWhole && kEach == 8 && kLanes != kWholeBlock) {
+    // Around the first number of the row, which is no more than sqrt(features) deviations away from
+    // the mean: exact enough for 16 bits.
+    float first[kEach];
+    Format::Widen(make_uint4(__shfl_sync(~0u, value[0].x, 0, kWide), 0, 0, 0), first);
+    const float pivot = first[0];
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      if (item * lanes < end) AddAround<Format>(value[item], pivot, sum, squares);
+      StayPacked(value[item]);
+    }
+    BothOfWarp<kWide>(sum, squares);
+    const float offset = sum / static_cast<float>(features);
+    moments =
+        Moments{static_cast<float>(features), pivot + offset, fmaxf(squares - sum * offset, 0.0f)};
   } else {
-    moments = OfRow<kWide>(sums.Result(), static_cast<float>(features));
+    Sums sums;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      if (item * lanes < end) sums.Add<Format>(value[item]);
+      StayPacked(value[item]);
+    }
+    if (has_extra) {
+      const float numbers[] = {single};
+      sums.Add(numbers);
+    }
+    if constexpr (kLanes == kWholeBlock) {
+      moments = OfBlock(OfWarp<kWide>(sums.Result()), partial);
+    } else {
+      moments = OfRow<kWide>(sums.Result(), static_cast<float>(features));
+    }
   }
   const float scale = rsqrtf(moments.squares / static_cast<float>(features) + eps);
   const float shift = -moments.mean * scale;
@@ -582,6 +627,75 @@ __device__ float BlockSum(float value) {
   return value;
 }
 
+// Few rows of whole vectors of 16-bit numbers: a block of at most 8 warps for each row, kItems
+// vectors for a thread. All is asked for together, and the sums need a single reduction.
+constexpr int kMostWarps = 8;
+
+template <typename Format, int kItems>
+__global__ void __launch_bounds__(32 * kMostWarps)
+    RowOfBlock(const typename Format::Number* __restrict__ x,
+               const typename Format::Number* __restrict__ weights,
+               const typename Format::Number* __restrict__ biases,
+               typename Format::Number* __restrict__ y, int features, float inverse, float eps) {
+  constexpr int kEach = Format::kEach;
+  __shared__ float4 partial[kMostWarps / 2];  // the two sums of two warps
+  const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * features;
+  const auto* const from = reinterpret_cast<const uint4*>(x + start) + thread;
+  const auto* const from_weights = reinterpret_cast<const uint4*>(weights) + thread;
+  const auto* const from_biases = reinterpret_cast<const uint4*>(biases) + thread;
+  auto* const to = reinterpret_cast<uint4*>(y + start) + thread;
+  const int end = features / kEach - thread;
+  uint4 value[kItems], weight[kItems], bias[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    value[item] = make_uint4(0, 0, 0, 0);
+    if (item * step < end) value[item] = from[item * step];
+  }
+  const float pivot = static_cast<float>(x[start]);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    weight[item] = bias[item] = make_uint4(0, 0, 0, 0);
+    if (item * step < end) {
+      weight[item] = from_weights[item * step];
+      bias[item] = from_biases[item * step];
+    }
+  }
+  // The places of warps that the block does not have.
+  auto* const sums = reinterpret_cast<float2*>(partial);
+  if (thread >= step / 32 && thread < kMostWarps) sums[thread] = make_float2(0, 0);
+
+  float sum = 0, squares = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (item * step < end) AddAround<Format>(value[item], pivot, sum, squares);
+  }
+  BothOfWarp<32>(sum, squares);
+  if (thread % 32 == 0) sums[thread / 32] = make_float2(sum, squares);
+  __syncthreads();
+  sum = squares = 0;
+#pragma unroll
+  for (int i = 0; i < kMostWarps / 2; ++i) {
+    const float4 two = partial[i];
+    sum += two.x + two.z;
+    squares += two.y + two.w;
+  }
+  const float offset = sum * inverse;
+  const float mean = pivot + offset;
+  const float scale = rsqrtf(fmaxf(squares - sum * offset, 0.0f) * inverse + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (item * step >= end) continue;
+    float v[kEach], w[kEach], b[kEach];
+    Format::Widen(value[item], v);
+    Format::Widen(weight[item], w);
+    Format::Widen(bias[item], b);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) v[e] = (v[e] - mean) * scale * w[e] + b[e];
+    to[item * step] = Format::Narrow(v);
+  }
+}
+
 // One block for each row of at most kThreads * kItems packs.
 template <typename T, int kWidth, int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
@@ -779,6 +893,17 @@ static void AtOnce(const Call& call) {
       call.eps);
 }
 
+template <typename Format, int kItems>
+static void OfOneBlock(const Call& call) {
+  using T = typename Format::Number;
+  const auto vectors = static_cast<int>(call.features / Format::kEach);
+  const int threads = (vectors + 32 * kItems - 1) / (32 * kItems) * 32;
+  RowOfBlock<Format, kItems><<<call.rows, threads, 0, call.stream>>>(
+      static_cast<const T*>(call.x), static_cast<const T*>(call.weights),
+      static_cast<const T*>(call.biases), static_cast<T*>(call.y), static_cast<int>(call.features),
+      1.0f / static_cast<float>(call.features), call.eps);
+}
+
 static bool Aligned(const void* x) { return reinterpret_cast<uintptr_t>(x) % sizeof(uint4) == 0; }
 
 template <typename Format>
@@ -793,6 +918,18 @@ static void Launch(const Call& call) {
   const bool aligned = Aligned(call.x) && Aligned(call.y);
   const bool whole =
       aligned && Aligned(call.weights) && Aligned(call.biases) && call.features % kEach == 0;
+  if constexpr (kEach == 8) {
+    if (whole && few && vectors > 32 && vectors <= 128 * kMostWarps) {
+      if (vectors <= 32 * kMostWarps) {
+        OfOneBlock<Format, 1>(call);
+      } else if (vectors <= 64 * kMostWarps) {
+        OfOneBlock<Format, 2>(call);
+      } else {
+        OfOneBlock<Format, 4>(call);
+      }
+      return;
+    }
+  }
   if (whole && few && vectors > 512 && vectors <= 1024) {
     AtOnce<T, kEach, 1024, 1>(call);
   } else if (whole && few && vectors > 256 && vectors <= 512) {

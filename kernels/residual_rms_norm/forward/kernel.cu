@@ -4,6 +4,8 @@
 //    loads, those of the weights among them, are issued first. A part of a warp, a warp or a block
 //    shares a row. Where there are few rows, every vector has its own thread, because only latency
 //    counts.
+//  - RowInCluster: few long rows (Hopper). A cluster of 4 or 8 blocks has one vector for each
+//    thread, and each warp sends its sum of squares to all of its blocks.
 //  - RowInParts: longer rows. One block, or a cluster of up to 16 (Hopper), keeps the sums of a row
 //    in shared memory.
 //  - RowByNumbers: short rows of odd lengths, if they are few, or aligned otherwise.
@@ -426,6 +428,107 @@ __global__ void __launch_bounds__(kPartThreads, 1536 / kPartThreads)
   }
 }
 
+// What a cluster of RowInCluster has at most.
+constexpr int kClusterBlocks = 8;
+constexpr int kClusterThreads = 512;  // of a block
+
+// A load that stays where it is.
+__device__ uint4 LoadNow(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+// A cluster for each row of whole vectors, where only latency counts: one vector for each thread.
+// All loads are issued first, and each warp sends its sum of squares to all blocks.
+template <typename Format>
+__global__ void __launch_bounds__(kClusterThreads)
+    RowInCluster(const typename Format::Number* __restrict__ x,
+                 const typename Format::Number* __restrict__ residual,
+                 const typename Format::Number* __restrict__ weights,
+                 typename Format::Number* __restrict__ y,
+                 typename Format::Number* __restrict__ total, int features, float eps) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  constexpr int kEach = Format::kEach;
+  __shared__ float parts[kClusterBlocks * kClusterThreads / 32];
+  __shared__ uint64_t barrier;
+  const int rank = static_cast<int>(cooperative_groups::this_cluster().block_rank());
+  const int blocks = static_cast<int>(cooperative_groups::this_cluster().num_blocks());
+  const int vectors = features / kEach;
+  const int unit = rank * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+  const int64_t place = static_cast<int64_t>(blockIdx.x / blocks) * vectors + unit;
+  const bool active = unit < vectors;
+  uint4 value = make_uint4(0, 0, 0, 0), other = value, weight = value;
+  if (active) {
+    value = LoadNow(reinterpret_cast<const uint4*>(x) + place);
+    other = LoadNow(reinterpret_cast<const uint4*>(residual) + place);
+    weight = LoadNow(reinterpret_cast<const uint4*>(weights) + unit);
+  }
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int many = blocks * warps;  // parts
+  const uint32_t mine = SharedAddress(&barrier);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(mine) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine),
+                 "r"(static_cast<int>(sizeof(float)) * many)
+                 : "memory");
+  }
+  __syncwarp();
+  // Relaxed, since only barriers were written.
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  value = Format::Add(value, other);
+  StayPacked(value);
+  float squares = 0;
+  AddSquares<Format>(squares, value);
+  squares = OfWarp(squares);
+  // All blocks must have begun before their shared memory is written to.
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (lane < blocks) {
+    uint32_t to_part, its_barrier;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(to_part)
+        : "r"(SharedAddress(&parts[rank * warps + static_cast<int>(threadIdx.x / 32)])), "r"(lane));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(its_barrier) : "r"(mine), "r"(lane));
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to_part),
+        "f"(squares), "r"(its_barrier)
+        : "memory");
+  }
+  __syncwarp();
+  if (active) reinterpret_cast<uint4*>(total)[place] = value;
+  uint32_t complete;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+        "selp.b32 %0, 1, 0, p;\n}"
+        : "=r"(complete)
+        : "r"(mine)
+        : "memory");
+  } while (complete == 0);
+  __syncwarp();
+  float sum = 0;
+#pragma unroll
+  for (int item = 0; item < kClusterBlocks * kClusterThreads / 32 / 32; ++item) {
+    if (lane + item * 32 < many) sum += parts[lane + item * 32];
+  }
+  sum = OfWarp(sum);
+  const float scale = rsqrtf(sum / static_cast<float>(features) + eps);
+  if (active) {
+    float v[kEach], w[kEach];
+    Format::Widen(value, v);
+    Format::Widen(weight, w);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) v[e] *= scale * w[e];
+    reinterpret_cast<uint4*>(y)[place] = Format::Narrow(v);
+  }
+#endif
+}
+
 // The sum over a block of known size, for all of its threads. To be called once.
 template <int kThreads>
 __device__ float BlockSum(float value) {
@@ -619,6 +722,27 @@ static void ByNumbers(const Call& call) {
       static_cast<int>(call.features), call.eps);
 }
 
+// A few long rows of whole vectors, each by a cluster. False if there are too many, or if they are
+// too short or too long.
+template <typename Format>
+static bool InCluster(const Call& call, const cudaDeviceProp& device) {
+  using T = typename Format::Number;
+  const int64_t vectors = call.features / Format::kEach;
+  if (device.major < 9 || vectors <= 512 || vectors > kClusterBlocks * kClusterThreads) {
+    return false;
+  }
+  int blocks = 4;
+  while (blocks < kClusterBlocks && vectors > blocks * 256) blocks *= 2;
+  if (int64_t{call.rows} * blocks > device.multiProcessorCount) return false;
+  const int64_t share = (vectors + blocks - 1) / blocks;
+  const int threads = static_cast<int>((share + 31) / 32 * 32);
+  return InClusters(RowInCluster<Format>, int64_t{call.rows} * blocks, blocks, threads, 0,
+                    call.stream, static_cast<const T*>(call.x),
+                    static_cast<const T*>(call.residual), static_cast<const T*>(call.weights),
+                    static_cast<T*>(call.y), static_cast<T*>(call.total),
+                    static_cast<int>(call.features), call.eps);
+}
+
 static bool Aligned(const void* x) { return reinterpret_cast<uintptr_t>(x) % sizeof(uint4) == 0; }
 
 template <typename Format>
@@ -631,6 +755,7 @@ static void Launch(const Call& call) {
   const bool aligned =
       Aligned(call.x) && Aligned(call.residual) && Aligned(call.y) && Aligned(call.total);
   const bool whole = aligned && Aligned(call.weights) && call.features % Format::kEach == 0;
+  if (whole && few && InCluster<Format>(call, *device)) return;
   if (whole && InRegisters<Format, true>(call, kMost, few)) return;
   if ((!aligned || few) && call.features <= 128) {
     ByNumbers<T, 32, 4>(call);
