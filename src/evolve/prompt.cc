@@ -10,12 +10,15 @@
 #include "base/hash.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "evolve/line_diff.h"
 #include "evolve/reply.h"
 
 namespace cupel::evolve {
 namespace {
 
 constexpr size_t kMaxHint = 600;  // bytes
+constexpr size_t kShorterByDiff =
+    2;  // a kernel is shown as a difference if that is so much shorter
 
 constexpr char kSystem[] =
     "You write CUDA kernels that replace PyTorch operations. A judge compiles each kernel, runs it "
@@ -39,8 +42,8 @@ Change the algorithm if that helps; do not merely tidy up.)";
 
 constexpr char kEdit[] = R"(# What to do
 
-Make the kernel above faster and keep it correct, by a few edits of its source for one idea. First
-find out what limits it, and change that.)";
+Make the kernel to improve faster and keep it correct, by a few edits of its source for one idea.
+First find out what limits it, and change that.)";
 
 constexpr char kCrossover[] = R"(# What to do
 
@@ -54,14 +57,14 @@ struct Section {
 };
 
 /// Puts the text into a fence that does not occur in it.
-std::string Fenced(std::string_view text, Form form) {
+std::string Fenced(std::string_view text, std::string_view language) {
   size_t longest = 2, run = 0;
   for (const char c : text) {
     run = c == '`' ? run + 1 : 0;
     longest = std::max(longest, run);
   }
   const std::string fence(longest + 1, '`');
-  return fmt::format("{}{}\n{}{}{}\n", fence, Name(form), text, text.ends_with('\n') ? "" : "\n",
+  return fmt::format("{}{}\n{}{}{}\n", fence, language, text, text.ends_with('\n') ? "" : "\n",
                      fence);
 }
 
@@ -78,18 +81,39 @@ std::string LabelOf(const KnownKernel& kernel) {
   return label;
 }
 
+/// Of a parent.
+std::string TitleOf(const PromptContext& context, size_t index) {
+  if (context.parents.size() == 1) return "The kernel to improve";
+  return fmt::format("Kernel {}", static_cast<char>('A' + index));
+}
+
 std::string IdeaOf(const KnownKernel& kernel) {
   return kernel.idea.empty() ? "" : fmt::format("Its idea: {}\n\n", Printable(kernel.idea));
+}
+
+/// Where the kernel differs from the one to improve, if that is much shorter than its source.
+std::string SourceOf(const KnownKernel& kernel, const PromptContext& context) {
+  if (!context.parents.empty()) {
+    const auto diff = LineDiff(context.parents.front().source, kernel.source,
+                               kernel.source.size() / kShorterByDiff);
+    if (diff && !diff->empty()) {
+      const char* other = context.parents.size() == 1 ? "the kernel to improve" : "kernel A";
+      return fmt::format(
+          "How it differs from {}: lines with - are only there, lines with + only here. A number "
+          "is that of a line there.\n\n{}",
+          other, Fenced(*diff, "diff"));
+    }
+  }
+  return Fenced(kernel.source, Name(context.form));
 }
 
 void AddParents(const PromptContext& context, std::vector<Section>& sections) {
   const bool several = context.parents.size() > 1;
   for (size_t i = 0; i < context.parents.size(); ++i) {
     const ParentKernel& parent = context.parents[i];
-    const std::string title =
-        several ? fmt::format("Kernel {}", static_cast<char>('A' + i)) : "The kernel to improve";
+    const std::string title = TitleOf(context, i);
     sections.push_back({0, fmt::format("# {}: {}\n\n{}", title, LabelOf(parent),
-                                       Fenced(parent.source, context.form))});
+                                       Fenced(parent.source, Name(context.form)))});
     if (!parent.feedback.empty()) {
       sections.push_back({2, fmt::format("# Where {} spends its time\n\n{}", several ? title : "it",
                                          parent.feedback)});
@@ -120,7 +144,7 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   for (const KnownKernel& example : context.examples) {
     if (example.source.empty()) continue;
     sections.push_back({5, fmt::format("# A correct kernel: {}\n\n{}{}", LabelOf(example),
-                                       IdeaOf(example), Fenced(example.source, context.form))});
+                                       IdeaOf(example), SourceOf(example, context))});
   }
   AddParents(context, sections);
   if (!context.floor.empty() && !context.parents.empty()) {
@@ -140,7 +164,7 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   }
   for (const FailedAttempt& failure : context.failures) {
     const std::string source =
-        failure.source.empty() ? "" : "\n" + Fenced(failure.source, context.form);
+        failure.source.empty() ? "" : "\n" + Fenced(failure.source, Name(context.form));
     sections.push_back({6, fmt::format("# An attempt that failed: {}\n\n{}{}",
                                        Printable(failure.name), failure.lesson, source)});
   }
@@ -252,7 +276,7 @@ llm::Request EditRepairPrompt(std::string_view problem, const std::vector<Edit>&
       "part of the kernel that it is about:\n\n{}\n# What to do\n\nWrite edits that do what "
       "the failed ones were meant to do; your other edits are kept. Copy the lines of SEARCH "
       "exactly from the kernel above.\n\n# How to answer\n\n{}",
-      problem, failed, Fenced(region, form), EditFormat()));
+      problem, failed, Fenced(region, Name(form)), EditFormat()));
 }
 
 llm::Request HintPrompt(std::string_view operation, const std::vector<TriedHint>& hints) {

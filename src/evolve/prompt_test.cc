@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evolve/prompt.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,6 +65,25 @@ TEST(Prompt, SaysWhatLimitsAnExampleAndWhatItsIdeaIs) {
   const std::string text = TextOf(RewritePrompt(context));
   EXPECT_THAT(text, HasSubstr("# A correct kernel: slow, 20 us, limited by latency\n\nIts idea: "
                               "one warp for each row\n"));
+}
+
+// Kernels of a run repeat most of each other, and tokens cost money.
+TEST(Prompt, ShowsASimilarKernelByItsDifferences) {
+  PromptContext context = Full();
+  std::string shared;
+  for (int i = 0; i < 50; ++i) shared += fmt::format("int shared{};\n", i);
+  context.parents[0].source = "int parent;\n" + shared;
+  context.examples[0].source = "int slow;\n" + shared;
+  std::string text = TextOf(EditPrompt(context));
+  EXPECT_THAT(text, HasSubstr("differs from the kernel to improve"));
+  EXPECT_THAT(text, HasSubstr("```diff\n@@ 1 @@\n-int parent;\n+int slow;\n int shared0;\n"));
+  EXPECT_THAT(text, HasSubstr("```cuda\nint fast;\n```"));  // has nothing in common
+  EXPECT_EQ(text.find("int shared9;"), text.rfind("int shared9;"));
+  context.parents.push_back(context.parents[0]);
+  EXPECT_THAT(TextOf(CrossoverPrompt(context)), HasSubstr("differs from kernel A"));
+  context.parents.clear();
+  text = TextOf(TranslatePrompt(context));
+  EXPECT_THAT(text, HasSubstr("```cuda\nint slow;\nint shared0;\n"));
 }
 
 TEST(Prompt, NamesExamplesWithoutASourceAndTheFloor) {
