@@ -22,7 +22,8 @@
 namespace cupel::assay {
 namespace {
 
-constexpr size_t kNamed = 4;  // settings or kernels listed in a sentence
+constexpr size_t kNamed = 4;      // settings or kernels listed in a sentence
+constexpr size_t kMostWhy = 200;  // bytes of a reason
 
 std::string Processor() {
   const std::string text = os::ReadFile("/proc/cpuinfo", 4u << 20).value_or("");
@@ -102,6 +103,26 @@ void AddUnlaunchedKernels(const records::Verdict& verdict, const std::set<std::s
                              idle.size(), verdict.resources.size(), NameSome(idle, kNamed)));
 }
 
+/// Settings of the task that say nothing about the kernel: "2 of 4 settings, where wrong answers
+/// pass: multi-0, multi-3 (tail_rows_zero passes …)".
+void AddSettingsWithout(const records::Verdict& verdict, records::SettingStatus status,
+                        const char* what, std::vector<std::string>& list) {
+  std::vector<std::string> ids;
+  std::string why;
+  size_t all = 0;
+  for (const records::SettingReport& setting : verdict.settings) {
+    if (!setting.derived.empty() || IsExplored(setting)) continue;
+    ++all;
+    if (setting.status != status) continue;
+    if (ids.empty()) why = setting.note.substr(0, setting.note.find('\n'));
+    ids.push_back(setting.id);
+  }
+  if (ids.empty()) return;
+  if (why.size() > kMostWhy) why = why.substr(0, kMostWhy) + "…";
+  list.push_back(fmt::format("{} of {} settings, where {}: {}{}", ids.size(), all, what,
+                             NameSome(ids, kNamed), why.empty() ? "" : " (" + why + ")"));
+}
+
 /// "exact arithmetic at single-0 (3 times too large)": one text for all settings with the same
 /// reason.
 void AddUntried(const records::Verdict& verdict, const char* what,
@@ -168,6 +189,9 @@ std::vector<std::string> NotChecked(const records::Verdict& verdict, const Quest
                                  all - verdict.settings.size(), all));
     }
   }
+  AddSettingsWithout(verdict, records::SettingStatus::kNoReference,
+                     "the task's own reference fails", list);
+  AddSettingsWithout(verdict, records::SettingStatus::kCannotJudge, "wrong answers pass", list);
   AddUnlaunchedKernels(verdict, launched, list);
   if (!question.shadows) list.emplace_back("equality in exact arithmetic (not requested)");
   if (!question.integers) list.emplace_back("bit-equality on small integers (not requested)");

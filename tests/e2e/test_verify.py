@@ -92,6 +92,9 @@ class Verify(CupelTest):
                 self.assertEqual(done.status, status, done)
                 statuses = {setting["description"]: setting["status"] for setting in stored["settings"]}
                 self.assertEqual(statuses.get("rows=9"), "no_reference", statuses)
+                if status == 0:
+                    self.assertIn("1 of 2 settings, where the task's own reference fails: multi-1 (",
+                                  " ".join(stored["not_checked"]))
                 again = self.verify(record)
                 self.assertEqual(again.status, 0, f"{again}\n{again.json}")
                 self.assertEqual(again.json["repeated"], stored["verdict"])
