@@ -6,9 +6,13 @@ from export_text import argument_list, docstring
 ROWS, COLUMNS = 40, 8  # at most, in the table of a record
 
 
+LONGEST = 600  # characters of a remark
+
+
 def plain(text):
     """One line that Markdown does not interpret."""
-    line = " ".join(str(text).split())[:300]
+    line = " ".join(str(text).split())
+    line = line if len(line) <= LONGEST else line[:LONGEST - 1] + "…"
     return "".join("\\" + c if c in "\\`*_[]<>|#" else c for c in line if c.isprintable())
 
 
@@ -65,7 +69,7 @@ def record_text(spec):
 def verdict_text(part, direction):
     verdict = part["verdict"]
     decision = verdict.get("verdict", "")
-    lines = ["**%s: %s** by cupel %s on %s, seed %s, %s trials per setting." % (
+    lines = ["**%s: %s** by cupel %s on %s, seed %s, trials per setting: %s." % (
         direction.capitalize(), plain(decision), plain(verdict.get("versions", {}).get("cupel", "")),
         plain(verdict.get("device", "")), plain(verdict.get("seed", "")), plain(verdict.get("trials", "")))]
     if verdict.get("declared"):
@@ -126,8 +130,8 @@ def readme(spec, forward, defaults, backward):
     lines = ["# %s" % name, "", plain(spec["task"]["title"]), "",
              "A CUDA kernel for the task `%s` as a PyTorch operator (2.4 or later), exported by cupel "
              "%s." % (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
-             "python -m pip install --no-build-isolation .",
-             "python -m %s.test     # needs a CUDA GPU" % name,
+             "python -m pip install --no-build-isolation .  # needs nvcc, and a PyTorch that is built with CUDA",
+             "python -m %s.test  # needs a CUDA GPU" % name,
              "```", "", "```python", "import %s" % name, "",
              "result = %s.forward(%s)" % (name, argument_list(forward.names, defaults)), "```", "",
              "The operator is `torch.ops.%s.forward`, with the schema" % name, "",

@@ -55,19 +55,22 @@ def _(*args):
 def ops(spec, forward, defaults, backward, gradients, function):
     name = spec["name"]
     problem = spec["task"]["format"] == "kernelbench"
-    modules = ["_forward"] + (["_backward"] if backward else []) + (["problem"] if problem else [])
-    modules += ["reference"] + (["reference_backward"] if backward else []) + ["support"]
+    built = ["_forward"] + (["_backward"] if backward else [])
+    modules = (["problem"] if problem else []) + ["reference"]
+    modules += (["reference_backward"] if backward else []) + ["support"]
     called = "problem.forward_fn" if problem else "reference.%s" % function
     text = '''"""%s as PyTorch operators."""
 import torch
 
 from . import %s
 
+%s = support.extensions(__package__, %s)
 DEVICES = "cuda"
 
 # The arguments with which the kernel was judged: name, types, whether dense.
 FORWARD = %s
-''' % (docstring(spec["task"]["title"]), ", ".join(modules), forward.judged())
+''' % (docstring(spec["task"]["title"]), ", ".join(modules), ", ".join(built) + ("," if len(built) == 1 else ""),
+       ", ".join('"%s"' % one for one in built), forward.judged())
     if backward:
         text += "BACKWARD = %s\n" % backward.judged()
     text += OPERATOR % {
@@ -163,9 +166,16 @@ def setup(spec, given_flags):
             "%s.%sa" % (number[:-1], number[-1]))
     return '''# Builds the unchanged kernels with the flags with which they were judged.
 import os
+import sys
 
+import torch
 from setuptools import setup
 from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CUDAExtension
+
+if torch.version.cuda is None:
+    sys.exit("PyTorch %%s is built without CUDA: install a CUDA build of PyTorch" %% torch.__version__)
+if CUDA_HOME is None:
+    sys.exit("nvcc was not found: install the CUDA toolkit %%s, or set CUDA_HOME" %% torch.version.cuda)
 
 # The CUDA toolkit's stand-in for the driver's library.
 STUBS = os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64", "stubs")

@@ -340,6 +340,14 @@ class Command(ExportTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         done = self.run_package(self.target, "my_linear", standin.replace("g.sum(0)", "g.sum(0) * 1.001"))
         self.assertIn("gradients single-0, result 2", done.stderr)
+        without_kernels = {**os.environ, "PYTHONPATH": str(self.target / "src")}
+        done = subprocess.run([self.python(), "-B", "-m", "my_linear.test"], capture_output=True, text=True,
+                              env=without_kernels)
+        self.assertIn("ImportError: the kernels of my_linear are not built: run", done.stderr)
+        if subprocess.run([self.python(), "-c", "import sys, torch; sys.exit(torch.version.cuda is None)"]).returncode:
+            done = subprocess.run([self.python(), "-B", "setup.py", "build_ext"], capture_output=True, text=True,
+                                  cwd=self.target)
+            self.assertRegex(done.stderr, "^PyTorch .* is built without CUDA: install a CUDA build of PyTorch$")
         # cupel leaves no temporary files next to the package.
         self.assertEqual([p.name for p in self.folder.glob("cupel-*")], [])
 

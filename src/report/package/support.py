@@ -1,9 +1,21 @@
 # Shared by the operators of an exported package: converts arguments to the form in which the kernel was
 # judged, results to the form that PyTorch requires of custom operators, and assigns gradients to inputs.
 # SPDX-License-Identifier: Apache-2.0
+import importlib
 import inspect
 
 import torch
+
+
+def extensions(package, *names):
+    """The compiled kernels of the package. Raises ImportError that says how to build them, if they are not."""
+    try:
+        return [importlib.import_module("%s.%s" % (package, name)) for name in names]
+    except ModuleNotFoundError as error:
+        if error.name not in ["%s.%s" % (package, name) for name in names]:
+            raise
+        raise ImportError("the kernels of %s are not built: run 'python -m pip install --no-build-isolation .' in "
+                          "its folder, where nvcc and a PyTorch with CUDA are" % package) from None
 
 
 class Each:
