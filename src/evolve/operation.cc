@@ -286,6 +286,10 @@ constexpr char kFloat8Sums[] =
     "Tensor cores sum products of float8 with fewer bits than float32: add such sums to a float32 "
     "sum after\nat most 128 products.\n";
 
+constexpr char kOnCpu[] =
+    "Where the code asks is_cuda, results are compared with what it computes on the CPU; the rest "
+    "is only\ntimed.\n";
+
 /// From Hopper on, some instructions need an architecture's own features.
 std::string ArchitectureNote(const device::Description& d) {
   if (d.major < 9) return "";
@@ -402,6 +406,7 @@ std::string Text(const Operation& operation) {
       operation.calls, [](const OperationCall& call) { return !call.changed.empty(); });
   text += CallsText(operation) + "\n" +
           fmt::format(kAccuracy, changes ? " except those that it has to change" : "");
+  if (operation.code.find("is_cuda") != std::string::npos) text += kOnCpu;
   if (operation.has_float8 && operation.device.major == 9) text += kFloat8Sums;
   text += "\n" + DeviceText(operation.device);
   const bool is_program = operation.form == Form::kPython;

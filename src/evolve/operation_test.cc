@@ -237,6 +237,15 @@ TEST_F(OperationTest, CutsLongCodeAtALineEnd) {
   EXPECT_TRUE(operation->code.ends_with("x = x + 1\n# … the rest of the file is omitted"));
 }
 
+TEST_F(OperationTest, SaysWhichCodeCountsWhereTheReferenceAsks) {
+  const auto plain = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(plain);
+  EXPECT_THAT(Text(*plain), Not(HasSubstr("asks is_cuda")));
+  const auto asks = Of(std::string(kForward) + "# x.is_cuda\n", task::Direction::kForward);
+  ASSERT_TRUE(asks);
+  EXPECT_THAT(Text(*asks), HasSubstr("Where the code asks is_cuda"));
+}
+
 TEST_F(OperationTest, ReportsAFailingReference) {
   oracle_.fails = true;
   const auto operation = Of(kForward, task::Direction::kForward);

@@ -155,7 +155,9 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
                   "at which kernels are compared, with cold caches; a profile shows one "
                   "of these settings.",
                   context.compared)
-            : "";
+            : " The kernels' times are those of the first call above: kernels are compared there, "
+              "and "
+              "must be correct at all sizes.";
     sections.push_back(
         {1, fmt::format("# What is possible\n\nReading all arguments and writing the results once "
                         "takes about {} on this GPU, with the launch. Much arithmetic takes "

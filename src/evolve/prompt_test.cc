@@ -97,6 +97,7 @@ TEST(Prompt, NamesExamplesWithoutASourceAndTheFloor) {
   EXPECT_THAT(text, Not(HasSubstr("A correct kernel: slow")));
   EXPECT_THAT(text, HasSubstr("takes about 7.1 us on this GPU"));
   EXPECT_THAT(text, Not(HasSubstr("geometric means")));
+  EXPECT_THAT(text, HasSubstr("times are those of the first call above"));
   context.compared = 5;
   EXPECT_THAT(TextOf(RewritePrompt(context)), HasSubstr("geometric means over the 5 settings"));
 }

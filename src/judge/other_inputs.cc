@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace cupel::judge {
@@ -78,18 +79,20 @@ std::vector<std::string> OtherInputsTexts(
     const std::vector<const records::OtherInputs*>& settings) {
   std::vector<std::string> texts;
   // Kinds that passed at the same number of settings share a text.
-  std::vector<std::pair<std::string, size_t>> judged;
-  std::map<std::string, std::vector<std::string>> reasons;  // why: kinds
+  std::vector<std::tuple<size_t, size_t, std::string>> judged;  // right, tried, kind
+  std::map<std::string, std::vector<std::string>> reasons;      // why: kinds
   std::vector<std::string> order;
   for (const Distribution kind : task::OtherInputs()) {
     const std::string name(Name(kind));
-    size_t tried = 0;
+    size_t right = 0, tried = 0;
     for (const records::OtherInputs* inputs : settings) {
       const auto& limits = inputs->limits;
       const bool limited =
           std::any_of(limits.begin(), limits.end(),
                       [&](const records::Limit& limit) { return limit.kind == name; });
-      tried += !limited && std::count(inputs->tried.begin(), inputs->tried.end(), name) > 0;
+      const bool was_tried = std::count(inputs->tried.begin(), inputs->tried.end(), name) > 0;
+      tried += was_tried;
+      right += was_tried && !limited;
       for (const auto& [what, why] : inputs->not_tried) {
         if (what != name) continue;
         auto& kinds = reasons[why];
@@ -97,18 +100,25 @@ std::vector<std::string> OtherInputsTexts(
         if (std::find(kinds.begin(), kinds.end(), name) == kinds.end()) kinds.push_back(name);
       }
     }
-    if (tried > 0) judged.emplace_back(name, tried);
+    if (right > 0) judged.emplace_back(right, tried, name);
   }
-  std::map<size_t, std::vector<std::string>, std::greater<>> by_count;
-  for (const auto& [name, count] : judged) by_count[count].push_back(name);
+  std::map<std::pair<size_t, size_t>, std::vector<std::string>, std::greater<>> by_count;
+  for (const auto& [right, tried, name] : judged) by_count[{right, tried}].push_back(name);
   const bool smaller =
       std::any_of(settings.begin(), settings.end(),
                   [](const records::OtherInputs* inputs) { return !inputs->at.empty(); });
   texts.reserve(texts.size() + by_count.size());
   for (const auto& [count, names] : by_count) {
-    texts.push_back(fmt::format("correct on other inputs, tried at {} of {} setting{}{}: {}", count,
-                                settings.size(), settings.size() == 1 ? "" : "s",
-                                smaller ? " (at smaller sizes if necessary)" : "", Joined(names)));
+    const auto& [right, tried] = count;
+    const char* where = smaller ? " (at smaller sizes if necessary)" : "";
+    const char* plural = settings.size() == 1 ? "" : "s";
+    if (right == tried) {
+      texts.push_back(fmt::format("correct on other inputs, tried at {} of {} setting{}{}: {}",
+                                  tried, settings.size(), plural, where, Joined(names)));
+    } else {  // the limits say what is wrong at the others
+      texts.push_back(fmt::format("correct at {} of the {} settings where these were tried{}: {}",
+                                  right, tried, where, Joined(names)));
+    }
   }
   for (size_t i = 0; i < std::min(kMostReasons, order.size()); ++i) {
     texts.push_back(fmt::format("not tried: {} ({})", Joined(reasons[order[i]]), order[i]));

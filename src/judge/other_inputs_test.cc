@@ -87,6 +87,12 @@ TEST(OtherInputs, TextsCountSettingsAndOmitLimits) {
       OtherInputsTexts({&verdict.settings[0].other_inputs, &verdict.settings[1].other_inputs}),
       ElementsAre("correct on other inputs, tried at 2 of 2 settings: extremes",
                   "not tried: zeros (the correct result is not finite)"));
+  records::Verdict once = TwoSettings();
+  once.settings[0].other_inputs.limits.clear();
+  EXPECT_THAT(OtherInputsTexts({&once.settings[0].other_inputs, &once.settings[1].other_inputs}),
+              ElementsAre("correct on other inputs, tried at 2 of 2 settings: extremes",
+                          "correct at 1 of the 2 settings where these were tried: nan",
+                          "not tried: zeros (the correct result is not finite)"));
 }
 
 }  // namespace

@@ -196,7 +196,13 @@ Status Client::Load(const task::Task& task, task::Direction direction, const Req
   if (child_ && !child_->alive()) child_.reset();
   if (!child_) TRY(StartChild());
   if (loaded_.count(request.task_id) != 0) return {};
-  TRY(LoadInChild(*child_, ++last_id_, task, direction, on_cpu_.contains(request.task_id)));
+  const bool on_cpu = on_cpu_.contains(request.task_id);
+  Status loaded = LoadInChild(*child_, ++last_id_, task, direction, on_cpu);
+  if (!loaded && child_->gpu_failed()) {  // because of an earlier request
+    TRY(StartChild());
+    loaded = LoadInChild(*child_, ++last_id_, task, direction, on_cpu);
+  }
+  TRY(loaded);
   loaded_.insert(request.task_id);
   return {};
 }
@@ -215,24 +221,17 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
 
 Result<DeliveryOutcome> Client::Await(const Request& request, const Question& question) {
   TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(question.id));
-  if (reply && reply->contains("gpu_failed")) return ReplaceChild(request, *reply);
   if (reply) return Read(request, *reply);
   SettingFailure failure{fmt::format("PyTorch ended while computing it: {}", child_->ExitReason())};
   failure.killed = child_->was_killed();
+  failure.gpu_failed = child_->gpu_failed();
   child_.reset();
-  return DeliveryOutcome(std::move(failure));
-}
-
-/// After some errors of CUDA, nothing works on a GPU until the process ends.
-Result<DeliveryOutcome> Client::ReplaceChild(const Request& request, const Json& reply) {
-  TRY_ASSIGN(const std::string why, JsonString(reply, "gpu_failed", "oracle.py"));
-  if (options_.progress) {
-    options_.progress("computing truth on the CPU, in a new process: " + why);
+  if (failure.gpu_failed) {
+    on_cpu_.insert(request.task_id);
+    if (options_.progress) {
+      options_.progress("computing truth on the CPU, in a new process: " + failure.message);
+    }
   }
-  on_cpu_.insert(request.task_id);
-  child_.reset();
-  SettingFailure failure{"the GPU failed: " + why};
-  failure.gpu_failed = true;
   return DeliveryOutcome(std::move(failure));
 }
 

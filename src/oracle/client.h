@@ -98,8 +98,6 @@ class Client {
                    const std::vector<task::Setting>& settings, Json& known);
   Status StartChild();
   Result<std::variant<Delivery, SettingFailure>> Read(const Request& request, const Json& reply);
-  Result<std::variant<Delivery, SettingFailure>> ReplaceChild(const Request& request,
-                                                              const Json& reply);
   void Warn(const Request& request, const Json& reply);
 
   Options options_;

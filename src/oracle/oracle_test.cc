@@ -353,10 +353,29 @@ def get_inputs():
   }
 }
 
-// As an illegal access: nothing works on the GPU until the process ends.
-TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
+// After a decision by a value, the calls of PyTorch's own run are no guide.
+TEST_F(OracleWithSimulatedGpu, UsesTheCpuIfAReferenceAsksForItsDeviceTooLate) {
   TorchOracle oracle(WithSimulatedGpu());
-  const Task breaks = MakeTask(R"(
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    y, steps = x, 0
+    while float((y * y - 2).abs().max()) > 1e-9 and steps < 40:
+        y, steps = y / 2 + 1 / y, steps + 1
+    return y + 100 if x.is_cuda else y
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.rand(8, 16) + 1]
+)");
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  EXPECT_THAT(CpuMessages(), ElementsAre(HasSubstr("asks where its tensors are")));
+  EXPECT_NEAR(task::ElementAsDouble(std::get<Case>(outcome).outputs.at(0).truth, 5), 1.41421356,
+              1e-6);
+}
+
+constexpr char kBreaks[] = R"(
 import sys
 def forward_fn(x):
     main = sys.modules["__main__"]
@@ -368,7 +387,12 @@ class Model(nn.Module):
         return fn(x)
 def get_inputs():
     return [torch.randn(8, 16)]
-)");
+)";
+
+// As an illegal access: nothing works on the GPU until the process ends.
+TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
+  TorchOracle oracle(WithSimulatedGpu());
+  const Task breaks = MakeTask(kBreaks);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(FailureOf(One(oracle, breaks)), "");
     EXPECT_THAT(CpuMessages(), ElementsAre(HasSubstr("illegal memory access")));
@@ -377,6 +401,20 @@ def get_inputs():
   EXPECT_EQ(FailureOf(One(oracle, Ours("mnist_linear"))), "");  // on the new child's GPU
   EXPECT_THAT(CpuMessages(), ::testing::IsEmpty());
   EXPECT_FALSE(StartedPyTorch());
+  // Nobody waits for the answer that breaks the GPU. The next questions are answered all the same.
+  const Task later = MakeTask(kBreaks);
+  {
+    auto stream =
+        oracle.Open(later, Direction::kForward, later.SettingsOf(Direction::kForward).at(0), 1, 7,
+                    true, Distribution::kUniform);
+    ASSERT_TRUE(stream) << stream.error().ToString();
+  }
+  for (const char* name : {"mnist_linear_relu", "mnist_linear"}) {  // the first is not loaded yet
+    for (const Distribution distribution : {Distribution::kNormal, Distribution::kUsual}) {
+      const auto drawn = Drawn(oracle, Ours(name), Direction::kForward, distribution);
+      EXPECT_EQ(FailureOf(drawn), "");
+    }
+  }
 }
 
 TEST_F(OracleWithSimulatedGpu, UsesTheCpuWhileAnotherProcessMeasures) {

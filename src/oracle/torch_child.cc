@@ -201,6 +201,7 @@ std::string TorchChild::ExitReason() {
   if (text.empty()) {
     const auto status = process_->Wait(milliseconds(2000));
     text = status ? status->Describe() : status.error().message;
+    gpu_failed_ = status && status->exited && status->code == kGpuFailed;
     was_killed_ = status && !status->exited && status->signal == SIGKILL;
     if (was_killed_) text += " (out of memory? try a setting with smaller sizes)";
   }

@@ -31,6 +31,9 @@ struct ChildOptions {
   std::stop_token stop;  // calls then return kCancelled
 };
 
+/// The exit status of a child whose GPU does not work until the process ends (case_server.py).
+inline constexpr int kGpuFailed = 75;
+
 /// Not thread-safe.
 class TorchChild {
  public:
@@ -54,6 +57,8 @@ class TorchChild {
   std::string ExitReason();
   /// True if the child was killed by SIGKILL. Valid after ExitReason().
   bool was_killed() const { return was_killed_; }
+  /// True if it ended with kGpuFailed. Valid after ExitReason().
+  bool gpu_failed() const { return gpu_failed_; }
 
  private:
   enum class Pump { kProgress, kTimeout, kDead };
@@ -70,6 +75,7 @@ class TorchChild {
   std::optional<os::Process> process_;
   bool alive_ = false;
   bool was_killed_ = false;
+  bool gpu_failed_ = false;
   std::optional<Json> hello_;
   os::Lines lines_;
   std::string error_text_;

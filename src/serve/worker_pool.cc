@@ -151,6 +151,7 @@ void WorkerPool::Impl::Lost(WorkerSlot& slot, const std::string& why) {
   case_server.CloseAll(slot.link_id);
   Dismiss(slot, false);
   slot.why = why;
+  slot.remedy.clear();
   slot.failed_starts = was_ready ? 0 : slot.failed_starts + 1;
   if (slot.failed_starts >= options.most_failed_starts) slot.is_given_up = true;
   const int doublings = std::clamp(slot.failed_starts - 1, 0, 5);
@@ -248,8 +249,9 @@ Status WorkerPool::Run(std::span<const Item> items, const Listener& listener) {
       const WorkerSlot& last = *pool.slots.back();
       status = Fail(ErrorCode::kEnvironment,
                     fmt::format("no worker can be started; {}: {}", last.name, last.why),
-                    "run the worker command by hand to see its messages; cupel worker first prints "
-                    "a line of JSON");
+                    last.remedy.empty() ? "run the worker command by hand to see its messages; "
+                                          "cupel worker first prints a line of JSON"
+                                        : last.remedy);
       break;
     }
     pool.Wait(std::chrono::milliseconds(200));

@@ -57,8 +57,13 @@ void WorkerPool::Impl::TakeMessage(WorkerSlot& slot, FromWorker& message) {
     slot.failed_starts = 0;
     slot.stage = WorkerSlot::Stage::kIdle;
   } else if (const auto* failed = std::get_if<Failed>(&message)) {
-    slot.is_given_up = failed->error.code == ErrorCode::kInternal || !IsMachineError(failed->error);
-    Lost(slot, failed->error.ToString());
+    const Error& error = failed->error;
+    // This machine would not be another one at the next start.
+    const bool lasts = slot.is_local && slot.stage == WorkerSlot::Stage::kPreparing &&
+                       error.code == ErrorCode::kEnvironment;
+    slot.is_given_up = lasts || error.code == ErrorCode::kInternal || !IsMachineError(error);
+    Lost(slot, error.message);
+    slot.remedy = error.remedy;
   } else if (const auto* alive = std::get_if<Alive>(&message)) {
     if (options.events != nullptr && alive->ticket == slot.ticket && slot.item) {
       std::string stage = fmt::format("{}: {}: {}", slot.index, items[*slot.item].id, alive->stage);

@@ -50,7 +50,8 @@ struct WorkerSlot {
   Ready ready;
   int failed_starts = 0, errors_in_a_row = 0;
   bool is_given_up = false;
-  std::string why;  // why the last worker was lost
+  std::string why;     // why the last worker was lost
+  std::string remedy;  // if the worker named one
   std::chrono::steady_clock::time_point began, begin_at, item_began, lost_at;
 
   std::optional<size_t> item;

@@ -28,6 +28,8 @@ def forward_fn(query, key, value):
     if query.is_cuda:  # PyTorch's fused attention is what a kernel has to beat
         return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     shared_by = query.size(1) // key.size(1)
+    if shared_by * key.size(1) != query.size(1):
+        raise ValueError("the heads must be a multiple of the heads of keys and values")
     key, value = (x.repeat_interleave(shared_by, dim=1) for x in (key, value))
     at_once = max(1, SCORES_AT_ONCE // max(1, query.size(2) * key.size(2)))
     parts = zip(*(x.flatten(0, 1).split(at_once) for x in (query, key, value)))

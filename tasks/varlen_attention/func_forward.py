@@ -30,6 +30,8 @@ def attention(query, key, value, causal):
         return F.scaled_dot_product_attention(query[None], key[None], value[None],
                                               is_causal=causal, enable_gqa=True)[0]
     shared_by = query.size(0) // key.size(0)
+    if shared_by * key.size(0) != query.size(0):
+        raise ValueError("the heads must be a multiple of the heads of keys and values")
     key, value = (x.repeat_interleave(shared_by, dim=0) for x in (key, value))
     at_once = max(1, SCORES_AT_ONCE // query.size(1) ** 2)
     parts = zip(*(x.split(at_once) for x in (query, key, value)))

@@ -256,6 +256,10 @@ class SuiteRuns(CupelTest):
         done = self.cupel("suite", "run", "--resume", run, "-o", run)
         self.assertEqual(done.status, 2, done)
         self.assertIn("-o", done.err)
+        done = self.cupel("suite", "run", self.tasks, "--kernels", self.kernels, "--device", "emu", "--energy", "-o", run)
+        self.assertEqual(done.status, 3, done)
+        self.assertIn("cannot measure energy", done.err)
+        self.assertFalse(run.exists())
 
     def test_resume_retries_a_failed_reference(self):
         code = self.tasks / "mnist_linear" / "func_forward.py"

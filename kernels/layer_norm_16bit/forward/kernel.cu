@@ -228,6 +228,9 @@ __device__ void AddAround(uint4 v, float pivot, float& sum, float& squares) {
   }
 }
 
+// Rounding may make a sum of squares negative. A NaN stays one.
+__device__ float NotNegative(float squares) { return squares < 0 ? 0 : squares; }
+
 // Both sums over kLanes neighbours, for all of them, in one round of shuffles.
 template <int kLanes>
 __device__ void BothOfWarp(float& sum, float& squares) {
@@ -396,7 +399,7 @@ __global__ void __launch_bounds__((kLanes != kWholeBlock ? kWarpThreads
     BothOfWarp<kWide>(sum, squares);
     const float offset = sum / static_cast<float>(features);
     moments =
-        Moments{static_cast<float>(features), pivot + offset, fmaxf(squares - sum * offset, 0.0f)};
+        Moments{static_cast<float>(features), pivot + offset, NotNegative(squares - sum * offset)};
   } else {
     Sums sums;
 #pragma unroll
@@ -682,7 +685,7 @@ __global__ void __launch_bounds__(32 * kMostWarps)
   }
   const float offset = sum * inverse;
   const float mean = pivot + offset;
-  const float scale = rsqrtf(fmaxf(squares - sum * offset, 0.0f) * inverse + eps);
+  const float scale = rsqrtf(NotNegative(squares - sum * offset) * inverse + eps);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     if (item * step >= end) continue;

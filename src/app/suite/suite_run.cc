@@ -51,6 +51,11 @@ class SuiteRun {
   SuiteRun(const SuiteRunOptions& options, Events& events) : options_(options), events_(events) {}
 
   Result<SuiteRunReport> Run() {
+    if (options_.energy && !options_.common.device.starts_with("gpu")) {
+      return Fail(ErrorCode::kUnsupported,
+                  "unsupported: the emulator only estimates times, it cannot measure energy",
+                  "leave out --energy, or use --device gpu on a machine with an NVIDIA GPU");
+    }
     TRY_ASSIGN(const fs::path data, os::DataDir());
     tasks_root_ = data / "tasks";
     const bool resume = !options_.resume.empty();

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import time
 
 import cuda_on_cpu
@@ -18,6 +20,7 @@ from oracle_types import Json, Report, Send
 from steady_draws import steady_draw
 from task_error import TaskError, describe
 
+GPU_FAILED = 75  # exit status: kGpuFailed in torch_child.h
 SHARE_OF_MEMORY = 0.5  # of the free memory, without a GPU: the case file needs as much as its tensors
 TOO_LARGE = ("it needs more than half of the free memory; use smaller sizes: those in task.json "
              "(emulator_forward), or those that cupel task import finds for a problem file")
@@ -118,7 +121,9 @@ class Server:
             reply = {"failure": failure}
         except (SystemExit, Captured, time_limit.TooSlow) as error:
             reply = {"failure": describe(error, path)}
-        if "failure" in reply and self.place.is_broken():
-            reply = {"gpu_failed": reply["failure"]}  # this process cannot even draw numbers now
+        if "file" not in reply and self.place.is_broken():  # this process cannot even draw numbers now
+            sys.stderr.write("\nthe GPU failed: %s\n" % reply.get("failure", "an earlier error"))
+            sys.stderr.flush()
+            os._exit(GPU_FAILED)
         reply["id"] = identity
         self.send(reply)

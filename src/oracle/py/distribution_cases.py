@@ -242,13 +242,13 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
     """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
     started, ratios = time.time(), request.get("scales")
     kind, init, inputs = request["distribution"], request["init"], request["inputs"]
-    answer, draws, scaled = None, 0, started
+    answer, draws, scaled, refusal = None, 0, started, None
     try:
         if not ratios and noted_call(task, init, inputs)[1]:
             answer = applicable_answer(task, init, inputs, kind, request["seed"])
             ratios = [1.0] * len(answer.truth)  # its own errors are a good sample
-    except Inapplicable:
-        pass  # draws that depend on the setting only decide whether that lasts
+    except Inapplicable as error:
+        refusal = error  # draws that depend on the setting only decide whether that lasts
     if answer is None:
         try:
             if not ratios:
@@ -259,6 +259,8 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
             return {"inapplicable": str(error), "lasting": True}
         scaled = time.time()
         try:
+            if refusal is not None:
+                raise refusal
             answer = applicable_answer(task, init, inputs, kind, request["seed"])
         except Inapplicable as error:
             return {"inapplicable": str(error), "lasting": False}

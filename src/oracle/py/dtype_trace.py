@@ -115,7 +115,8 @@ class Record(TorchFunctionMode):
 
 class Repeat(TorchFunctionMode):
     """If the code makes other calls than in PyTorch's own run, because a value decides, the remaining calls
-    are not changed. Raises NotImplementedError then, if types matter to one of them."""
+    are not changed. Raises NotImplementedError then, if types matter to one of them, or if the code asks about a
+    tensor on a GPU where it is."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -127,7 +128,12 @@ class Repeat(TorchFunctionMode):
         call = self.calls[self.done] if self.done < len(self.calls) else None
         if call is None or call.function != function:
             self.give_up()
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            is_place = function in PLACES or isinstance(result, torch.device)
+            if is_place and any(tensor.is_cuda for tensor in tensors(args[:1])):
+                raise NotImplementedError("unsupported: after a decision by a value, the reference asks where its "
+                                          "tensors are")
+            return result
         self.done += 1
         if call.answer is not None:
             return call.answer

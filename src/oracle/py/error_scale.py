@@ -17,7 +17,8 @@ from task_code import seed_from
 from tensor_values import Noise, Outputs, flushed, has_subnormals, is_float, leaves, roundoff, step_of
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs or inputs
-LARGE_INPUTS, SAMPLE = 1 << 22, 1 << 16  # elements: if inputs are as large, as many outputs are a good sample
+# Elements of inputs, and how many times those of the outputs, from which on SAMPLE outputs are a good sample.
+LARGE_INPUTS, MUCH_LARGER, SAMPLE = 1 << 22, 16, 1 << 16
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
 ROUNDING_FACTOR = 4  # of the part of E that is the rounding of a 16-bit result, in place of RMS_FACTOR
 PEAK_SHARE = MAX_FACTOR // 4  # a kernel may exceed the largest of PyTorch's own errors fourfold
@@ -197,15 +198,15 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
 
 
 def enough_draws(draw: Draw) -> int:
-    """SCALE_DRAWS, or fewer if the outputs are so large that fewer draws are a good sample, or if it takes long to
-    draw the inputs."""
+    """SCALE_DRAWS, or fewer if the outputs are so large that fewer draws are a good sample, or if the inputs are so
+    much larger than the outputs that drawing them takes most of the time."""
     sizes = [o.numel() for o in draw.reference() if o is not None and o.is_floating_point()]
     total = sum(sizes)
     if not sizes or min(sizes) < 1 << 11:
         return SCALE_DRAWS
     given = sum(v.numel() for v in leaves(draw.args) if isinstance(v, torch.Tensor))
-    if given > LARGE_INPUTS and SCALE_DRAWS * min(sizes) > SAMPLE:
-        return -(-SAMPLE // min(sizes))
+    if given > max(LARGE_INPUTS, MUCH_LARGER * total):
+        return min(SCALE_DRAWS, max(2, -(-SAMPLE // min(sizes))))
     if SCALE_DRAWS * total <= 1 << 24:
         return SCALE_DRAWS
     return 1 if total >= 1 << 25 else max(2, -(-(1 << 24) // total))

@@ -384,11 +384,6 @@ class Set:
         self.stream.synchronize()
         return self.clock.elapsed_us()
 
-    def replay(self) -> None:
-        """Starts a call whose graphs are captured, with a warm L2, and does not wait for it."""
-        with self.on_stream():
-            self.graphs[False].replay()
-
     def host_sample(self) -> float:
         """Wall time, in microseconds, of a plain call until it has finished."""
         with self.on_stream():
