@@ -131,6 +131,7 @@ class Evaluator {
   }
   /// Reports the run's progress, and a new best kernel.
   Status Report(const std::string& stage);
+  void Note(const std::string& text) { parts_.events.Note(text); }
   /// Repeats the last Report() with a new stage. Does not use the archive.
   void ShowAgain(const std::string& stage) { parts_.events.Show({stage}); }
 

@@ -130,14 +130,17 @@ class Generation {
               fmt::format("generation {}: {} of {} proposals", number_, done, plan_.slots.size()));
         }};
     TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, work));
-    const bool none = std::all_of(proposed_.begin(), proposed_.end(),
-                                  [](const Proposed& one) { return one.not_asked; });
-    if (none && !proposed_.empty()) {
-      Error error = proposed_.front().error;
+    const auto first = std::ranges::find(proposed_, true, &Proposed::not_asked);
+    if (first == proposed_.end()) return {};
+    const auto missing = std::ranges::count(proposed_, true, &Proposed::not_asked);
+    if (missing == std::ssize(proposed_)) {
+      Error error = first->error;
       error.message =
           fmt::format("generation {}: no model is available: {}", number_, error.message);
       return tl::unexpected(std::move(error));
     }
+    parts_.evaluator.Note(fmt::format("generation {}: {} of {} proposals are missing: {}", number_,
+                                      missing, proposed_.size(), first->error.message));
     return {};
   }
 

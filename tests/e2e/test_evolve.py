@@ -117,6 +117,15 @@ class Evolve(CupelTest):
         done = self.cupel("optimize", "--resume", run, timeout=600)
         self.assertEqual(done.status, 0, done)
 
+    def test_says_how_many_proposals_are_missing(self):
+        run, text = self.folder / "run", self.model.read_text()
+        self.model.write_text(text.replace("exec ", f"mkdir {self.folder}/taken || exit 9\nexec "))  # answers once
+        done = self.cupel(*self.command(run, "--review", "off", "--without", "summary,repair,polish", proposals=2),
+                          timeout=600)
+        self.assertIn("generation 1: 1 of 2 proposals are missing: ", done.err)
+        self.assertIn("generation 2: no model is available", done.err)
+        self.assertEqual(self.query(run, "SELECT count(*) FROM candidates WHERE generation = 1"), [(1,)])
+
     def test_models_may_write_the_start(self):
         run = self.folder / "run"
         command = [str(part) for part in self.command(run, "--translate", "--without", "review,polish")]
