@@ -167,7 +167,7 @@ complete -c cupel -n '__cupel_at \'bench\'' -l entry -x -d 'Function of the modu
 complete -c cupel -n '__cupel_at \'bench\'' -l sources -r -F -d 'Other .cu and C++ files of the kernel. Each file is compiled by itself, and all are linked'
 complete -c cupel -n '__cupel_at \'bench\'' -l baselines -x -a 'eager compile max-autotune named none probe' -d 'Baselines to time: eager, compile, max-autotune, named (those that the task names) or…'
 complete -c cupel -n '__cupel_at \'bench\'' -l baseline -r -F -d 'Also time this function, which takes the arguments of the task\'s function (repeatable)'
-complete -c cupel -n '__cupel_at \'bench\'' -l energy -d 'Also measure the energy of a call'
+complete -c cupel -n '__cupel_at \'bench\'' -l energy -d 'Also measure the energy of a call, of kernels and baselines'
 complete -c cupel -n '__cupel_at \'bench\'' -l sets -x -d 'Number of input sets that the replays rotate through'
 complete -c cupel -n '__cupel_at \'bench\'' -l rounds -x -d 'Most replays of each kernel and baseline when timing'
 complete -c cupel -n '__cupel_at \'stream\'' -F
@@ -492,7 +492,7 @@ complete -c cupel -n '__cupel_at \'suite run\'' -l trials -x -d 'Number of trial
 complete -c cupel -n '__cupel_at \'suite run\'' -l full-size -d 'On the emulator too, use the task\'s own sizes instead of the smaller ones in task.json'
 complete -c cupel -n '__cupel_at \'suite run\'' -l no-explore -d 'With all settings, do not look at sizes that no setting has'
 complete -c cupel -n '__cupel_at \'suite run\'' -l no-baselines -d 'Do not time PyTorch for comparison'
-complete -c cupel -n '__cupel_at \'suite run\'' -l energy -d 'Also measure the energy of a kernel\'s call'
+complete -c cupel -n '__cupel_at \'suite run\'' -l energy -d 'Also measure the energy of a call, of kernels and baselines'
 complete -c cupel -n '__cupel_at \'suite run\'' -l rounds -x -d 'Most replays of each kernel and baseline when timing'
 complete -c cupel -n '__cupel_at \'suite run\'' -l workers -x -d 'Command that starts a worker, e.g. \'srun -n1 --gpus=1 cupel worker\' (repeatable; default…'
 complete -c cupel -n '__cupel_at \'suite run\'' -l jobs -x -d 'Workers of each command (default: one; without --workers: one for each GPU, or on the…'

@@ -40,5 +40,22 @@ TEST(ProfileText, PutsTheBottleneckFirstAndQuotesTheSource) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(ProfileText, SaysThatASmallGridLimitsTheOccupancy) {
+  records::Counters counters;
+  counters.launches = {Launch("latency")};
+  counters.launches[0].occupancy = 0.75;
+  counters.launches[0].grid = {128, 1, 1};
+  counters.launches[0].block = {128, 1, 1};
+  const SourceText source("kernel.cu", "");
+  EXPECT_NE(ProfileText(counters, *device::Find("h100"), source)
+                .find("occupancy 6 % of 64 warps per SM: the grid has no more (75 % would fit, "
+                      "limited by registers)"),
+            std::string::npos);
+  counters.launches[0].grid = {5000, 1, 1};
+  EXPECT_NE(ProfileText(counters, *device::Find("h100"), source)
+                .find("occupancy 75 % of 64 warps per SM, limited by registers"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace cupel::cli

@@ -15,6 +15,8 @@ namespace {
 
 using records::LaunchCounters;
 
+constexpr double kNearlyAll = 0.95;  // of the warps that fit
+
 std::string BaseName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
@@ -71,13 +73,20 @@ std::string OccupancyText(const LaunchCounters& launch, const device::Descriptio
   const std::string limit = launch.limited_by == "threads"  ? "the block size"
                             : launch.limited_by == "blocks" ? "the number of blocks"
                                                             : launch.limited_by;
+  const auto sms = static_cast<uint64_t>(device.sm_count);
+  const int most_warps = device.max_threads_per_sm / 32;
+  const uint64_t warps = launch.grid.Count() * ((launch.block.Count() + 31) / 32);
+  const double of_grid = static_cast<double>(warps) / static_cast<double>(sms * most_warps);
+  std::string why = launch.occupancy > 0.999 ? "" : ", limited by " + limit;
+  if (of_grid < kNearlyAll * launch.occupancy) {
+    why = fmt::format(": the grid has no more ({} would fit{})", Percent(launch.occupancy), why);
+  }
   std::string text = fmt::format(
       "  occupancy {} of {} warps per SM{}; {} registers, {} B shared memory, {} threads\n",
-      Percent(launch.occupancy), device.max_threads_per_sm / 32,
-      launch.occupancy > 0.999 ? "" : ", limited by " + limit, launch.registers,
+      Percent(std::min(of_grid, launch.occupancy)), most_warps, why, launch.registers,
       launch.shared_bytes, launch.block.Count());
-  if (launch.grid.Count() < static_cast<uint64_t>(device.sm_count)) {
-    text += fmt::format("  only {} of {} SMs get a block\n", launch.grid.Count(), device.sm_count);
+  if (launch.grid.Count() < sms) {
+    text += fmt::format("  only {} of {} SMs get a block\n", launch.grid.Count(), sms);
   }
   return text;
 }

@@ -16,7 +16,8 @@ namespace {
 
 TEST(BudgetTest, IsNeverExceededOnManyThreads) {
   Budget budget({NanoUsd{1000}, std::nullopt});
-  std::atomic<NanoUsd> real{0}, held{0}, most{0};
+  std::atomic<NanoUsd> real{0}, most{0};
+  std::atomic<NanoUsd> used{0};  // spent or reserved, and at no time more than the budget counts
   std::atomic<int> refused{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -27,13 +28,13 @@ TEST(BudgetTest, IsNeverExceededOnManyThreads) {
           ++refused;
           continue;
         }
-        const NanoUsd now = held += 100;
+        const NanoUsd now = used += 100;
         NanoUsd seen = most;
-        while (now + real > seen && !most.compare_exchange_weak(seen, now + real)) {
+        while (now > seen && !most.compare_exchange_weak(seen, now)) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));  // lets other threads run
         real += 30;
-        held -= 100;
+        used -= 70;
         reservation->Settle({30, 0});
       }
     });

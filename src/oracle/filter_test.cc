@@ -129,6 +129,20 @@ TEST_F(FilterTest, HealthyTaskDependsOnEverything) {
   EXPECT_THAT(Redundant(m), IsEmpty());
 }
 
+TEST_F(FilterTest, AResultInOnePartIsNoOperation) {
+  const std::string parts = R"py(
+def forward_fn(x, w, b):
+    parts = [torch.relu(F.linear(part, w) + b) for part in x.split(%s)]
+    return torch.cat(parts)
+)py";
+  const auto at = parts.find("%s");
+  const TaskMeasures one = Measures(std::string(parts).replace(at, 2, "4") + kModel);
+  EXPECT_EQ(one.operations, 3);
+  EXPECT_THAT(Redundant(one), IsEmpty());
+  const TaskMeasures two = Measures(std::string(parts).replace(at, 2, "2") + kModel);
+  EXPECT_EQ(two.operations, 4);
+}
+
 TEST_F(FilterTest, MeasuresWeightsAndInputsSeparately) {
   const TaskMeasures weights_only =
       Measures(std::string("def forward_fn(x, w, b):\n    return (w + b[:, None]) * 2\n") + kModel);

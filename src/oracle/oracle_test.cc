@@ -209,6 +209,14 @@ TEST_F(OracleTest, ScaleAllowsPyTorchsLargestErrorIfFewElementsAreLarge) {
   EXPECT_GT(8 * largest, 128 * y.error_scale / 4);
 }
 
+constexpr char kTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(16, 32)]
+)";
+
 /// oracle.py with a simulated GPU: tensors are marked as "there", and an operation fails if it
 /// mixes them with other tensors, as on a GPU.
 class OracleWithSimulatedGpu : public OracleTest {
@@ -382,17 +390,12 @@ def forward_fn(x):
     if x.numel() and x.storage().data_ptr() in main.there:
         main.broken.append(1)
     return x + 1
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs():
-    return [torch.randn(8, 16)]
 )";
 
 // As an illegal access: nothing works on the GPU until the process ends.
 TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
   TorchOracle oracle(WithSimulatedGpu());
-  const Task breaks = MakeTask(kBreaks);
+  const Task breaks = MakeTask(std::string(kBreaks) + kTail);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(FailureOf(One(oracle, breaks)), "");
     EXPECT_THAT(CpuMessages(), ElementsAre(HasSubstr("illegal memory access")));
@@ -402,7 +405,7 @@ TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
   EXPECT_THAT(CpuMessages(), ::testing::IsEmpty());
   EXPECT_FALSE(StartedPyTorch());
   // Nobody waits for the answer that breaks the GPU. The next questions are answered all the same.
-  const Task later = MakeTask(kBreaks);
+  const Task later = MakeTask(std::string(kBreaks) + kTail);
   {
     auto stream =
         oracle.Open(later, Direction::kForward, later.SettingsOf(Direction::kForward).at(0), 1, 7,
@@ -704,14 +707,6 @@ TEST_F(OracleTest, DrawsTinyInputsForEpsilons) {
   EXPECT_GT(found->outputs[0].conditioning, 0);
   EXPECT_LE(found->outputs[0].conditioning, found->outputs[0].error_scale);
 }
-
-constexpr char kTail[] = R"(
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs():
-    return [torch.randn(16, 32)]
-)";
 
 TEST_F(OracleTest, OtherDistributionsReplaceEveryParameter) {
   TorchOracle& oracle = Shared();

@@ -120,7 +120,8 @@ void AddBench(CLI::App& app, Subcommands& subcommands) {
                   "(repeatable)")
       ->type_name("FILE.py:FUNCTION")
       ->allow_extra_args(false);
-  sub->add_flag("--energy", bench.energy, "Also measure the energy of a call, of kernels and baselines");
+  sub->add_flag("--energy", bench.energy,
+                "Also measure the energy of a call, of kernels and baselines");
   sub->add_option("--sets", bench.sets, "Number of input sets that the replays rotate through")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

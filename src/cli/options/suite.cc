@@ -41,7 +41,8 @@ void AddSuiteRun(CLI::App& suite, Subcommands& subcommands) {
   sub->add_flag("!--no-explore", run.explore,
                 "With all settings, do not look at sizes that no setting has");
   sub->add_flag("!--no-baselines", run.baselines, "Do not time PyTorch for comparison");
-  sub->add_flag("--energy", run.energy, "Also measure the energy of a call, of kernels and baselines");
+  sub->add_flag("--energy", run.energy,
+                "Also measure the energy of a call, of kernels and baselines");
   AddRounds(sub, run.rounds);
   sub->add_option(
          "--workers", run.workers,

@@ -25,6 +25,7 @@ PLUMBING = {"aten.clone", "aten.detach", "aten.detach_", "aten.alias", "aten.lif
             "aten.rand_like", "aten.randn_like", "aten.new_empty", "aten.new_zeros",
             "aten.new_ones", "aten.new_full", "aten.empty_strided", "aten.new_empty_strided",
             "aten.set_", "aten.resize_"}
+JOINS = ("aten.cat", "aten.stack")
 GRAD = inspect.unwrap(torch.autograd.grad).__code__
 MAX_INPUTS = 3  # inputs of an operation that are tried as its result
 MAX_NAMED = 200  # operations in a reply
@@ -84,6 +85,8 @@ class Tracer(TorchDispatchMode):
         made = tensors_of([result])
         if not given or not made or name in PLUMBING or is_view(func):
             return result
+        if name in JOINS and len(given) == 1:
+            return result  # a copy
         if writes_in_place(func) and given[0].data_ptr() in self.reference.state_addresses:
             return result  # a module's own state (running means) is not an output of this call
         key, where, in_gradient = self.place()
