@@ -161,12 +161,12 @@ TEST_F(ProfileTest, InstructionMixAddsUpToTheTotal) {
 }
 
 TEST_F(ProfileTest, ScalesCountsToAllBlocks) {
-  const LaunchCounters all = Run(4, 4, 32);
-  const LaunchCounters some = Run(4, 4, 3200);
-  EXPECT_EQ(all.blocks_counted, 32u);
-  EXPECT_EQ(some.blocks_counted, 32u);
+  const LaunchCounters all = Run(4, 4, 128);
+  const LaunchCounters some = Run(4, 4, 12800);
+  EXPECT_EQ(all.blocks_counted, 128u);
+  EXPECT_EQ(some.blocks_counted, 128u);
   EXPECT_EQ(some.work.load_sectors, 100 * all.work.load_sectors);
-  EXPECT_EQ(some.hottest_atomics, 3200u * 32);
+  EXPECT_EQ(some.hottest_atomics, 12800u * 32);
 }
 
 TEST_F(ProfileTest, StrideVoteUsesTheFirstCountedBlock) {

@@ -48,7 +48,7 @@ constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
 constexpr uint64_t kMostBlocks = uint64_t{1} << 40;  // so that nothing overflows
-constexpr uint64_t kCountedBlocks = 32;
+constexpr uint64_t kCountedBlocks = 128;
 constexpr uint32_t kReservedShared = 1024;  // as on sm_80 and later
 
 /// Fills in what all warps of a launch share: constants and parameters. Returns the name of a
