@@ -30,7 +30,10 @@ std::string Dims(const plan::Dim3& dim) {
   return dim.y > 1 ? fmt::format("{}x{}", dim.x, dim.y) : fmt::format("{}", dim.x);
 }
 
-std::string Percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+std::string Percent(double share) {
+  return share > 0 && share < 0.01 ? fmt::format("{:.2g} %", 100 * share)
+                                   : fmt::format("{:.0f} %", 100 * share);
+}
 
 std::string RemarkText(const Remark& remark, const SourceText& source) {
   if (remark.file.empty() && remark.line == 0) {
