@@ -7,6 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "oracle/oracle.h"
 #include "oracle/python.h"
@@ -30,11 +34,20 @@ class TruthOnGpu : public ::testing::Test {
     const auto python = FindPython("", {});
     if (!python) GTEST_SKIP() << python.error().ToString();
   }
-  Options With(bool gpu) {
+  /// 0, and the last GPU's number if there are several.
+  static std::vector<int> Ordinals() {
+    void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+    const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+    int gpus = 0;
+    if (init == nullptr || count == nullptr || init(0) != 0 || count(&gpus) != 0) return {0};
+    return gpus > 1 ? std::vector<int>{0, gpus - 1} : std::vector<int>{0};
+  }
+  Options With(std::optional<int> gpu) {
     Options options;
     options.script = fs::path(CUPEL_SOURCE_DIR) / "src/oracle/py/oracle.py";
     options.progress = [this](const std::string& text) { progress_.push_back(text); };
-    if (gpu) options.gpu = TruthGpu{0, LockPath()};
+    if (gpu) options.gpu = TruthGpu{*gpu, LockPath()};
     return options;
   }
   fs::path LockPath() const { return folder_.path() / "gpu.lock"; }
@@ -61,17 +74,28 @@ class TruthOnGpu : public ::testing::Test {
     return largest > 0 ? difference / largest : difference;
   }
 
+  void Compare(int ordinal, std::span<const std::pair<const char*, Direction>> tasks);
+
   os::TempDir folder_;
   std::vector<std::string> progress_;
 };
 
 TEST_F(TruthOnGpu, DiffersOnlyInTheLastBits) {
-  TorchOracle gpu(With(true)), cpu(With(false));
   const std::pair<const char*, Direction> tasks[] = {
       {"mnist_pool", Direction::kBackward},         {"unet_linear", Direction::kForward},
       {"unet_conv2d", Direction::kForward},         {"mnist_linear_relu", Direction::kBackward},
       {"causal_attention", Direction::kForward},    {"prefix_sum", Direction::kForward},
-      {"embedding_gradient", Direction::kBackward}, {"softmax", Direction::kForward}};
+      {"embedding_gradient", Direction::kBackward}, {"softmax", Direction::kForward},
+      {"causal_attention", Direction::kBackward},   {"fp8_quantize", Direction::kForward},
+      {"rotary_cache", Direction::kForward},        {"selective_scan", Direction::kForward}};
+  for (const int ordinal : Ordinals()) {
+    SCOPED_TRACE(ordinal);
+    Compare(ordinal, tasks);
+  }
+}
+
+void TruthOnGpu::Compare(int ordinal, std::span<const std::pair<const char*, Direction>> tasks) {
+  TorchOracle gpu(With(ordinal)), cpu(With(std::nullopt));
   for (const auto& [name, direction] : tasks) {
     for (const Distribution distribution :
          {Distribution::kUsual, Distribution::kNegative, Distribution::kNan}) {
