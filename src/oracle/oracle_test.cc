@@ -485,6 +485,31 @@ TEST_F(OracleTest, MakesCompleteCasesOfOurTasks) {
   ASSERT_EQ(FailureOf(outcome), "");
 }
 
+// Of so large an output, E comes from the case's own draw. It must not depend on earlier cases.
+TEST_F(OracleTest, ASeedRepeatsTheErrorScaleOfALargeOutput) {
+  const Task task = MakeTask(R"(
+def forward_fn(x, y):
+    return x[:, None] / y
+class Model(nn.Module):
+    def forward(self, x, y, fn=forward_fn):
+        return fn(x, y)
+def get_inputs():
+    return [torch.randn(1 << 13), torch.randn(1 << 12)]
+)");
+  const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];
+  const auto scale_of = [&](Oracle& oracle, uint64_t seed) {
+    auto stream = oracle.Open(task, Direction::kForward, setting, 1, seed, true);
+    EXPECT_TRUE(stream);
+    const auto outcome = (*stream)->Next();
+    EXPECT_EQ(FailureOf(**outcome), "");
+    return std::get<Case>(**outcome).outputs.at(0).error_scale;
+  };
+  TorchOracle fresh(With(false)), used(With());
+  const double first = scale_of(fresh, 1);
+  EXPECT_NE(scale_of(used, 2), first);
+  EXPECT_EQ(scale_of(used, 1), first);
+}
+
 TEST_F(OracleTest, SecondCheckStartsNoPyTorch) {
   const Task task = Ours("mnist_linear");
   const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];

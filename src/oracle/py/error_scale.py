@@ -145,8 +145,9 @@ def changes_by(share: float, moved: Outputs, truth: Outputs) -> bool:
 
 def error_scales(task: Task, init: Json, inputs: Json, report: Report,
                  own: tuple[int, Draw, Outputs]) -> tuple[list[float], int]:
-    """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials. Of outputs so
-    large that one draw is enough, `own` is that draw: the seed, the draw of a case, and its truth.
+    """E of each output (docs/judging.md), and the number of separate draws that it comes from, so that it does not
+    vary with the trials. Of outputs so large that one draw is enough, `own` is that draw (the seed, the draw of a
+    case, and its truth), E is for this case only, and the number is 0.
     E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
     float32), the least error, and a share of the largest of all these. The returned list then has the
     second term of each output, the conditioning."""
@@ -193,6 +194,8 @@ def error_scales(task: Task, init: Json, inputs: Json, report: Report,
         elif own > 2048 * roundoff(r.dtype) * size and own > perturbed:
             task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
+    if draws == 1:
+        return scales + conditions, 0
     task.scales[key] = (scales + conditions, draws)
     return task.scales[key]
 
