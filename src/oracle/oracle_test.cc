@@ -485,29 +485,43 @@ TEST_F(OracleTest, MakesCompleteCasesOfOurTasks) {
   ASSERT_EQ(FailureOf(outcome), "");
 }
 
-// Of so large an output, E comes from the case's own draw. It must not depend on earlier cases.
-TEST_F(OracleTest, ASeedRepeatsTheErrorScaleOfALargeOutput) {
+// Of a huge output (here 2^13 elements), E comes from the case's own draw, not from an earlier one.
+TEST_F(OracleTest, ASeedRepeatsTheErrorScaleOfAHugeOutput) {
   const Task task = MakeTask(R"(
 def forward_fn(x, y):
-    return x[:, None] / y
+    return x / y
 class Model(nn.Module):
     def forward(self, x, y, fn=forward_fn):
         return fn(x, y)
 def get_inputs():
-    return [torch.randn(1 << 13), torch.randn(1 << 12)]
+    return [torch.randn(1 << 13), torch.randn(1 << 13)]
 )");
+  const fs::path script = folder_.path() / "smaller" / "smaller.py";
+  fs::create_directories(script.parent_path());
+  std::ofstream(script) << "import sys\nsys.path.insert(0, '"
+                        << (Source() / "src/oracle/py").string()
+                        << "')\nimport case_server, error_scale, oracle\n"
+                           "error_scale.HUGE_OUTPUTS = 1 << 13\n"
+                           "sys.exit(oracle.serve(case_server.Server))\n";
   const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];
-  const auto scale_of = [&](Oracle& oracle, uint64_t seed) {
-    auto stream = oracle.Open(task, Direction::kForward, setting, 1, seed, true);
-    EXPECT_TRUE(stream);
-    const auto outcome = (*stream)->Next();
-    EXPECT_EQ(FailureOf(**outcome), "");
-    return std::get<Case>(**outcome).outputs.at(0).error_scale;
+  const auto scales_of = [&](bool pooled, std::initializer_list<uint64_t> seeds) {
+    Options options = With(pooled);
+    options.script = script;
+    TorchOracle oracle(options);
+    std::map<uint64_t, double> scales;
+    for (const uint64_t seed : seeds) {
+      const auto stream = oracle.Open(task, Direction::kForward, setting, 1, seed, true);
+      EXPECT_TRUE(stream);
+      const auto outcome = (*stream)->Next();
+      EXPECT_EQ(FailureOf(**outcome), "");
+      scales[seed] = std::get<Case>(**outcome).outputs.at(0).error_scale;
+    }
+    return scales;
   };
-  TorchOracle fresh(With(false)), used(With());
-  const double first = scale_of(fresh, 1);
-  EXPECT_NE(scale_of(used, 2), first);
-  EXPECT_EQ(scale_of(used, 1), first);
+  const auto fresh = scales_of(false, {1}), used = scales_of(true, {2, 1});
+  EXPECT_NE(used.at(2), fresh.at(1));
+  EXPECT_EQ(used.at(1), fresh.at(1));
+  EXPECT_EQ(scales_of(true, {1}).at(1), fresh.at(1));  // with what the other has stored
 }
 
 TEST_F(OracleTest, SecondCheckStartsNoPyTorch) {

@@ -17,6 +17,7 @@ from task_code import seed_from
 from tensor_values import Noise, Outputs, flushed, has_subnormals, is_float, leaves, roundoff, step_of
 
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs or inputs
+HUGE_OUTPUTS = 1 << 25  # elements, of which the draw of a case is sample enough
 # Elements of inputs, and how many times those of the outputs, from which on SAMPLE outputs are a good sample.
 LARGE_INPUTS, MUCH_LARGER, SAMPLE = 1 << 22, 16, 1 << 16
 RMS_FACTOR, MAX_FACTOR = 16, 128  # of E: the tolerance of the RMS error and of the largest error
@@ -207,9 +208,11 @@ def enough_draws(draw: Draw) -> int:
     total = sum(sizes)
     if not sizes or min(sizes) < 1 << 11:
         return SCALE_DRAWS
+    if total >= HUGE_OUTPUTS:
+        return 1
     given = sum(v.numel() for v in leaves(draw.args) if isinstance(v, torch.Tensor))
     if given > max(LARGE_INPUTS, MUCH_LARGER * total):
         return min(SCALE_DRAWS, max(2, -(-SAMPLE // min(sizes))))
     if SCALE_DRAWS * total <= 1 << 24:
         return SCALE_DRAWS
-    return 1 if total >= 1 << 25 else max(2, -(-(1 << 24) // total))
+    return max(2, -(-(1 << 24) // total))
