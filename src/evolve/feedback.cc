@@ -2,6 +2,7 @@
 #include "evolve/feedback.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -76,33 +77,40 @@ const records::SettingReport* CountedByAny(const records::Verdict& verdict) {
   return nullptr;
 }
 
-/// "at n=64: 8.3 us" for each listed setting that was timed, if there are several.
+/// "at n=64: 8.3 us", one line of TimesText.
+std::string TimeLine(std::string_view sizes, double us) {
+  return fmt::format("at {}: {:.4g} us\n", sizes, us);
+}
+
+/// The times of several settings under a title. Empty for fewer than two.
+std::string TimesText(std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.size() < 2) return "";
+  const size_t shown = std::min(lines.size(), kMostSettings);
+  std::string text =
+      fmt::format("{}:\n{}", title, fmt::join(lines.begin(), lines.begin() + shown, ""));
+  if (lines.size() > shown) text += fmt::format("and {} more\n", lines.size() - shown);
+  return text + "\n";
+}
+
+/// The listed settings that were timed.
 std::string MeasuredText(const Profiled& profiled) {
-  std::string text;
-  size_t count = 0;
+  std::vector<std::string> lines;
   for (const records::SettingReport& setting : profiled.verdict.settings) {
     const auto timed = std::ranges::find(profiled.samples, setting.id, &archive::Sample::setting);
     if (setting.kind == task::SettingKind::kHeldout || timed == profiled.samples.end()) continue;
-    if (++count > kMostSettings) continue;
-    text += fmt::format("at {}: {:.4g} us\n", setting.description, stats::Median(timed->us));
+    lines.push_back(TimeLine(setting.description, stats::Median(timed->us)));
   }
-  if (count < 2) return "";
-  if (count > kMostSettings) text += fmt::format("and {} more\n", count - kMostSettings);
-  return "Measured times of a call, with cold caches:\n" + text + "\n";
+  return TimesText("Measured times of a call, with cold caches", lines);
 }
 
 /// The same by the emulator's estimates.
 std::string EstimatesText(const records::Verdict& verdict) {
-  std::string text;
-  size_t count = 0;
+  std::vector<std::string> lines;
   for (const records::SettingReport& setting : verdict.settings) {
     if (!IsShown(setting)) continue;
-    if (++count > kMostSettings) continue;
-    text += fmt::format("at {}: {:.4g} us\n", ShownSizes(setting), setting.counters.estimated_us);
+    lines.push_back(TimeLine(ShownSizes(setting), setting.counters.estimated_us));
   }
-  if (count < 2) return "";
-  if (count > kMostSettings) text += fmt::format("and {} more\n", count - kMostSettings);
-  return "The listed settings (estimates from counted work):\n" + text + "\n";
+  return TimesText("The listed settings (estimates from counted work)", lines);
 }
 
 /// Bytes that the launches move, compared with the minimum for the call.

@@ -35,6 +35,11 @@ tl::unexpected<Error> NotPrepared(const std::string& name) {
               "prepare it again: it was dropped, or PyTorch ended");
 }
 
+/// The code of a failure that PyTorch's process reported.
+ErrorCode CodeOf(const std::string& why) {
+  return why.starts_with("unsupported: ") ? ErrorCode::kUnsupported : ErrorCode::kEnvironment;
+}
+
 }  // namespace
 
 const char* Name(BaselineKind kind) {
@@ -145,10 +150,8 @@ Status Baselines::Impl::Open() {
                                     {"probe_iterations", k.probe_iterations}}));
   if (reply.contains("failure")) {
     TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
-    const bool unsupported = why.rfind("unsupported: ", 0) == 0;
-    return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment,
-                fmt::format("cannot time PyTorch on GPU {} with {}: {}", options.ordinal,
-                            python.program, why));
+    return Fail(CodeOf(why), fmt::format("cannot time PyTorch on GPU {} with {}: {}",
+                                         options.ordinal, python.program, why));
   }
   TRY_ASSIGN(torch_version, ReplyText(reply, "torch", kBaseline));
   TRY_ASSIGN(gpu, ReplyText(reply, "gpu", kBaseline));
@@ -242,8 +245,7 @@ Result<BaselineEnergy> Baselines::MeasureEnergy(const std::string& name, double 
              impl_->Ask({{"op", "energy"}, {"name", name}, {"seconds", seconds}}));
   if (reply.contains("failure")) {
     TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
-    const bool unsupported = why.starts_with("unsupported: ");
-    return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment, why);
+    return Fail(CodeOf(why), why);
   }
   return ReadBaselineEnergy(reply);
 }

@@ -404,7 +404,7 @@ TEST_F(OracleWithSimulatedGpu, ReplacesAChildWhoseGpuIsBroken) {
   EXPECT_EQ(FailureOf(One(oracle, Ours("mnist_linear"))), "");  // on the new child's GPU
   EXPECT_THAT(CpuMessages(), ::testing::IsEmpty());
   EXPECT_FALSE(StartedPyTorch());
-  // Nobody waits for the answer that breaks the GPU. The next questions are answered all the same.
+  // No caller waits for the answer that breaks the GPU. The next questions still get answers.
   const Task later = MakeTask(std::string(kBreaks) + kTail);
   {
     auto stream =

@@ -41,6 +41,10 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
 PLACES = (torch.Tensor.is_cuda.__get__, torch.Tensor.is_cpu.__get__, torch.Tensor.get_device, torch.get_device)
 
 
+def tells_place(function: Callable[..., Any], result: Any) -> bool:
+    return function in PLACES or isinstance(result, torch.device)
+
+
 class Call:
     """One call of PyTorch. `answer`: what it returned, if this was a type or where a tensor is. `rounded`: the float8
     types of its results, if it rounded to them, else empty. `rounding`: if it rounded to integers. `choice`: if it
@@ -52,7 +56,7 @@ class Call:
                  choice: equal_choices.Choice | None = None, ranking: rankings.Ranking | None = None) -> None:
         """`given`, `made`: types of the floating-point tensors that it got and of its results."""
         self.function, self.rounding, self.choice, self.ranking = function, rounding, choice, ranking
-        self.answer = result if isinstance(result, (torch.dtype, torch.device)) or function in PLACES else None
+        self.answer = result if isinstance(result, torch.dtype) or tells_place(function, result) else None
         small = [t if float8.is_float8(t) and any(g != t for g in given or (None,)) else None for t in made]
         self.rounded = tuple(small) if any(small) else ()
 
@@ -129,8 +133,7 @@ class Repeat(TorchFunctionMode):
         if call is None or call.function != function:
             self.give_up()
             result = function(*args, **kwargs)
-            is_place = function in PLACES or isinstance(result, torch.device)
-            if is_place and any(tensor.is_cuda for tensor in tensors(args[:1])):
+            if tells_place(function, result) and any(tensor.is_cuda for tensor in tensors(args[:1])):
                 raise NotImplementedError("unsupported: after a decision by a value, the reference asks where its "
                                           "tensors are")
             return result
