@@ -311,7 +311,8 @@ archive::Stage Evaluator::StageOf(const Compared& one) {
   Json detail{{"reasons", records::ToJson(verdict.reasons)}};
   const bool accepted = verdict.decision == records::Decision::kAccepted;
   if (accepted) {
-    const auto samples = one.standing ? one.standing->samples : std::vector<archive::Sample>();
+    std::span<const archive::Sample> samples;
+    if (one.standing) samples = one.standing->samples;
     detail.update(PageOf(one, "", samples));
   } else {
     detail["lessons"] =

@@ -85,10 +85,10 @@ std::string TimeLine(std::string_view sizes, double us) {
 /// The times of several settings under a title. Empty for fewer than two.
 std::string TimesText(std::string_view title, const std::vector<std::string>& lines) {
   if (lines.size() < 2) return "";
-  const size_t shown = std::min(lines.size(), kMostSettings);
-  std::string text =
-      fmt::format("{}:\n{}", title, fmt::join(lines.begin(), lines.begin() + shown, ""));
-  if (lines.size() > shown) text += fmt::format("and {} more\n", lines.size() - shown);
+  const std::span shown = std::span(lines).first(std::min(lines.size(), kMostSettings));
+  std::string text = fmt::format("{}:\n{}", title, fmt::join(shown, ""));
+  if (lines.size() > shown.size())
+    text += fmt::format("and {} more\n", lines.size() - shown.size());
   return text + "\n";
 }
 

@@ -17,8 +17,7 @@ namespace cupel::evolve {
 namespace {
 
 constexpr size_t kMaxHint = 600;  // bytes
-constexpr size_t kShorterByDiff =
-    2;  // a kernel is shown as a difference if that is so much shorter
+constexpr size_t kShorterByDiff = 2;  // a difference is shown if it is this much shorter
 
 constexpr char kSystem[] =
     "You write CUDA kernels that replace PyTorch operations. A judge compiles each kernel, runs it "
@@ -156,8 +155,7 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
                   "of these settings.",
                   context.compared)
             : " The kernels' times are those of the first call above: kernels are compared there, "
-              "and "
-              "must be correct at all sizes.";
+              "and must be correct at all sizes.";
     sections.push_back(
         {1, fmt::format("# What is possible\n\nReading all arguments and writing the results once "
                         "takes about {} on this GPU, with the launch. Much arithmetic takes "

@@ -4,8 +4,6 @@ from export_signature import needs_constants
 from export_text import argument_list, docstring
 
 ROWS, COLUMNS = 40, 8  # at most, in the table of a record
-
-
 LONGEST = 600  # characters of a remark
 
 

@@ -178,7 +178,7 @@ if CUDA_HOME is None:
     sys.exit("nvcc was not found: install the CUDA toolkit %%s, or set CUDA_HOME" %% torch.version.cuda)
 
 # The CUDA toolkit's stand-in for the driver's library.
-STUBS = os.path.join(CUDA_HOME or "/usr/local/cuda", "lib64", "stubs")
+STUBS = os.path.join(CUDA_HOME, "lib64", "stubs")
 %s
 os.environ.setdefault("MAX_JOBS", "2")
 setup(

@@ -185,7 +185,7 @@ class Baseline:
         if any(one.changed for one in self.sets):
             raise Unsupported("measuring the energy of calls that change their arguments, since it would include "
                               "restoring them")
-        counter, calls = self.server.energy_counter(), 0
+        counter, calls = EnergyCounter(self.server.clock.driver, self.server.device.index), 0
         graphs = [one.graphs[False] for one in self.sets]
         with self.sets[0].on_stream():
             before, start = counter.joules(), time.monotonic()
@@ -234,7 +234,6 @@ class BaselineServer(case_server.Server):
         self.draws = Draws()
         self.patience = MEMORY_PATIENCE
         self.last_graph_pool = None
-        self.counter: EnergyCounter | None = None
 
     def answer(self, request: Json, report: Report) -> Json:
         operation = request["op"]
@@ -245,7 +244,7 @@ class BaselineServer(case_server.Server):
         task = self.tasks.get(request.get("task"))
         try:
             return getattr(self, operation)(request, report)
-        except Unsupported as error:
+        except (Unsupported, NoEnergy) as error:
             failure = "unsupported: %s" % error
         except cuda_clock.DriverError as error:
             failure = str(error)
@@ -379,14 +378,6 @@ class BaselineServer(case_server.Server):
         if not 0 < seconds <= MAX_ENERGY_SECONDS:
             return {"failure": "energy cannot be measured for %r seconds" % seconds}
         return baseline.energy(seconds)
-
-    def energy_counter(self) -> EnergyCounter:
-        if self.counter is None:
-            try:
-                self.counter = EnergyCounter(self.clock.driver, self.device.index)
-            except NoEnergy as error:
-                raise Unsupported(str(error)) from error
-        return self.counter
 
     def drop(self, request: Json, report: Report) -> Json:
         baseline = self.baselines.pop(request["name"], None)

@@ -36,7 +36,7 @@ def make_case(task: Task, request: Json, folders: list[str], name: str, report: 
     if scales is None:
         scales, draws = error_scales(task, init, inputs, report, (request["seed"], draw, truth))
     scaled = time.time()
-    distribution_cases.note_call(task, init, inputs, draw)
+    distribution_cases.note_carried(task, init, inputs, draw)
     if len(scales) != 2 * len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")

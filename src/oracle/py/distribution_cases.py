@@ -66,15 +66,16 @@ def is_large(draw: Draw) -> bool:
     return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
 
 
-def note_call(task: Task, init: Json, inputs: Json, draw: Draw) -> None:
-    """Remembers what a draw of the task's own numbers says about all calls of a setting."""
-    task.calls.setdefault(json.dumps([init, inputs], sort_keys=True), (draw.trace.carried, is_large(draw)))
+def note_carried(task: Task, init: Json, inputs: Json, draw: Draw) -> None:
+    """Remembers which numbers of a setting's calls the reference converts to integers, from a draw of the task's own
+    numbers."""
+    task.carried.setdefault(json.dumps([init, inputs], sort_keys=True), draw.trace.carried)
 
 
-def noted_call(task: Task, init: Json, inputs: Json) -> tuple[Carried, bool]:
-    """Which numbers the reference converts to integers, and is_large, from a draw of the task's own numbers."""
+def carried_of(task: Task, init: Json, inputs: Json) -> Carried:
+    """Which numbers of a setting's calls the reference converts to integers."""
     key = json.dumps([init, inputs], sort_keys=True)
-    if key not in task.calls:
+    if key not in task.carried:
         try:
             draw = task.draw(seed_from("carried integers|" + key), init, inputs)
             draw.reference()
@@ -82,13 +83,13 @@ def noted_call(task: Task, init: Json, inputs: Json) -> tuple[Carried, bool]:
             if memory_limit.is_exceeded(error):
                 raise
             raise Inapplicable("the reference fails: " + describe(error, task.path)[:300]) from error
-        note_call(task, init, inputs, draw)
-    return task.calls[key]
+        note_carried(task, init, inputs, draw)
+    return task.carried[key]
 
 
 def spread_of(task: Task, init: Json, inputs: Json, kind: str, values: str, keeps_unsigned: bool, seed: int) -> Spread:
     """The replacement of a draw's tensors; of one of them, drawn by the seed, for a kind of OF_ANY."""
-    carried, _ = noted_call(task, init, inputs)
+    carried = carried_of(task, init, inputs)
     spread = Spread(kind, values, keeps_unsigned, carried)
     if kind not in OF_ANY:
         return spread
@@ -240,31 +241,28 @@ def applicable_answer(task: Task, init: Json, inputs: Json, kind: str, seed: int
 
 def make_case(task: Task, request: Json, folders: list[str], name: str, report: Report) -> Json:
     """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
-    started, ratios = time.time(), request.get("scales")
+    started, ratios, draws = time.time(), request.get("scales"), 0
     kind, init, inputs = request["distribution"], request["init"], request["inputs"]
-    answer, draws, scaled, refusal = None, 0, started, None
+    answer, refusal = None, ""
     try:
-        if not ratios and noted_call(task, init, inputs)[1]:
-            answer = applicable_answer(task, init, inputs, kind, request["seed"])
-            ratios = [1.0] * len(answer.truth)  # its own errors are a good sample
+        answer = applicable_answer(task, init, inputs, kind, request["seed"])
     except Inapplicable as error:
-        refusal = error  # draws that depend on the setting only decide whether that lasts
-    if answer is None:
+        refusal = str(error)
+    drawn = time.time()
+    if not ratios and answer is not None and is_large(answer.draw):
+        ratios = [1.0] * len(answer.truth)  # its own errors are a good sample
+    if not ratios:
+        draws = SCALE_DRAWS
         try:
-            if not ratios:
-                draws = SCALE_DRAWS
-                # A layout does not change the numbers, so it has the usual error scale.
-                ratios = pooled_ratios(task, init, inputs, "usual" if kind in LAYOUTS else kind, report)
+            # A layout does not change the numbers, so it has the usual error scale.
+            ratios = pooled_ratios(task, init, inputs, "usual" if kind in LAYOUTS else kind, report)
         except Inapplicable as error:
             return {"inapplicable": str(error), "lasting": True}
-        scaled = time.time()
-        try:
-            if refusal is not None:
-                raise refusal
-            answer = applicable_answer(task, init, inputs, kind, request["seed"])
-        except Inapplicable as error:
-            return {"inapplicable": str(error), "lasting": False}
+    scaled = time.time()
+    if answer is None:
+        return {"inapplicable": refusal, "lasting": False}
     report("case computed")
     reply = write_case(task, request, folders, name, answer.draw, answer.reference,
                        answer.truth, scales_of(answer, ratios))
-    return dict(reply, scales=ratios, draws=draws, seconds=time.time() - scaled, scale_seconds=scaled - started)
+    return dict(reply, scales=ratios, draws=draws, seconds=time.time() - scaled + drawn - started,
+                scale_seconds=scaled - drawn)

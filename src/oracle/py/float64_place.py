@@ -152,7 +152,6 @@ class Gpu(Cpu):
         finally:
             self.use.release()
 
-
     def is_broken(self) -> bool:
         if self.device is None:
             return False

@@ -32,7 +32,7 @@ class Task:
         self.warned: set[str] = set()
         self.on_cpu = request.get("on_cpu", False)  # whether the GPU cannot compute its truth
         self.scales = {}
-        self.calls: dict[str, tuple[Carried, bool]] = {}  # by setting: see distribution_cases.noted_call
+        self.carried: dict[str, Carried] = {}  # by setting: see distribution_cases.carried_of
         self.movable: dict[str, list[int]] = {}  # by setting and kind: Spread.movable
         self.changed: dict[str, set[int]] = {}  # by setting: see changed_by
         self.layouts: dict[str, list[Layout | None]] = {}  # by setting
