@@ -46,7 +46,7 @@ std::string Published(const QualityCheck& check) {
 std::string Wrapped(const std::string& first, std::string text) {
   text = Printable(text);
   if (text.size() > kMaxSentence) text = text.substr(0, kMaxSentence) + " ...";
-  std::string out = first, line;
+  std::string out = first;
   const std::string indent(first.size(), ' ');
   while (!text.empty()) {
     const size_t room = kTextWidth - first.size();

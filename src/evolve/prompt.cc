@@ -16,7 +16,7 @@
 namespace cupel::evolve {
 namespace {
 
-constexpr size_t kMaxHint = 600;  // bytes
+constexpr size_t kMaxHint = 600;      // bytes
 constexpr size_t kShorterByDiff = 2;  // a difference is shown if it is this much shorter
 
 constexpr char kSystem[] =

@@ -37,6 +37,7 @@ CUPEL_EXPORT void cupel_gpu_no_worker(const char* message) {
 
 CUPEL_EXPORT void* cupel_gpu_allocate(intptr_t bytes, int /*device*/, void* /*stream*/) {
   if (the_operators == nullptr || bytes < 0) return nullptr;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): PyTorch takes the address as a pointer
   return reinterpret_cast<void*>(the_operators->Allocate(static_cast<uint64_t>(bytes)));
 }
 

@@ -33,9 +33,10 @@ struct Code {
 /// Reads a number of at most `most` digits at the beginning of `text`, and removes it.
 char TakeNumber(std::string_view& text, size_t most, int base) {
   int value = 0;
-  const char* end = text.data() + std::min(text.size(), most);
-  const auto [at, error] = std::from_chars(text.data(), end, value, base);
-  text.remove_prefix(static_cast<size_t>(at - text.data()));
+  const std::string_view digits = text.substr(0, most);
+  const char* const begin = digits.begin();
+  const auto [at, error] = std::from_chars(begin, digits.end(), value, base);
+  text.remove_prefix(static_cast<size_t>(at - begin));
   return error == std::errc() ? static_cast<char>(value) : '?';
 }
 

@@ -184,6 +184,7 @@ std::vector<Region> RegionsOfCode(const Code& code, const std::string& demangled
     }
   }
   std::vector<Region> regions;
+  regions.reserve(code.chains.size());
   for (const Chain& chain : code.chains) regions.push_back({chain, {}, {}, {}});
   return regions;
 }

@@ -184,6 +184,7 @@ bool Decoder::EmitTensorMove(const Instr& instr) {
   }
   const int address = SumSlot(instr.operands[of_address], MemorySpace::kShared);
   std::vector<int> slots;
+  slots.reserve(elements.size());
   for (const Operand& element : elements) {
     slots.push_back(store ? Read(element, SlotKind::kWord, Type::kB32)
                           : Write(element, SlotKind::kWord));
