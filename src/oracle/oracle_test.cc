@@ -1773,6 +1773,53 @@ def get_inputs(n=16):
   EXPECT_EQ(FailureOf(One(Shared(), task, Direction::kForward, 1)), "");
 }
 
+// The float64 run ends inside of `with`, which then is left by PyTorch's own call, and asks for a
+// type later.
+TEST_F(OracleTest, LeavesContextsInOrderWhenTimeIsOver) {
+  const std::string code = R"(
+import time
+def forward_fn(x):
+    with torch.enable_grad():
+        x = x + 1
+        if x.numel() > 8 and x.element_size() == 8:
+            time.sleep(1.2)
+        x = x * 2
+    return x.to(x.dtype)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=16):
+    return [torch.randn(n)]
+)";
+  const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}, {"n": 8}]})", "late");
+  task::Setting setting = task.SettingsOf(Direction::kForward).at(0);
+  setting.reference_seconds = 1;
+  auto outcomes = Shared().Cases(task, Direction::kForward, setting, 1, 1);
+  ASSERT_TRUE(outcomes) << outcomes.error().ToString();
+  EXPECT_THAT(FailureOf(outcomes->front()), HasSubstr("computing the case takes more than 1 s"));
+  EXPECT_EQ(FailureOf(One(Shared(), task, Direction::kForward, 1)), "");
+}
+
+// A failure inside of `with` is reported, not that `with` was left earlier than in PyTorch's own
+// run.
+TEST_F(OracleTest, ReportsWhatFailsInsideOfAContext) {
+  const std::string code = R"(
+def forward_fn(x):
+    with torch.enable_grad():
+        if x.element_size() == 8:
+            raise RuntimeError("wide numbers")
+        x = x * 2
+    return x.to(x.dtype)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=16):
+    return [torch.randn(n)]
+)";
+  const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}]})", "inside");
+  EXPECT_THAT(FailureOf(One(Shared(), task, Direction::kForward, 0)), HasSubstr("wide numbers"));
+}
+
 TEST_F(OracleTest, SubnormalArgumentsMayBecomeZero) {
   TorchOracle& oracle = Shared();
   const auto scale = [&](const std::string& number, const std::string& name) {

@@ -41,6 +41,10 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
 PLACES = (torch.Tensor.is_cuda.__get__, torch.Tensor.is_cpu.__get__, torch.Tensor.get_device, torch.get_device)
 
 
+# How `with torch.no_grad():` is entered and left, also by an exception. No mode may keep it from that.
+SETS_STATE = (torch._C._set_grad_enabled,)
+
+
 def tells_place(function: Callable[..., Any], result: Any) -> bool:
     return function in PLACES or isinstance(result, torch.device)
 
@@ -101,6 +105,8 @@ class Record(TorchFunctionMode):
     def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        if function in SETS_STATE:
+            return function(*args, **kwargs)
         given = [t.dtype for t in tensors((args, kwargs)) if t.is_floating_point()]
         rounding = rounding_ties.before_call(function, args, kwargs)
         choice = equal_choices.before_call(function, args, kwargs)
@@ -129,6 +135,8 @@ class Repeat(TorchFunctionMode):
     def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        if function in SETS_STATE:
+            return function(*args, **kwargs)
         call = self.calls[self.done] if self.done < len(self.calls) else None
         if call is None or call.function != function:
             self.give_up()

@@ -1,29 +1,37 @@
-# A limit of the time that computing a case may take. SPDX-License-Identifier: Apache-2.0
+# A limit of the time that computing a case may take. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Iterator
-from typing import NoReturn
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+from dtype_trace import SETS_STATE
 
 
 class TooSlow(BaseException):
     """Not an Exception, so that code which tries something else after a failure does not catch it."""
 
 
-@contextlib.contextmanager
-def limit_time(seconds: float) -> Iterator[None]:
-    """Raises TooSlow after so many seconds, between two operations of PyTorch, and again every second, because
-    finalizers lose exceptions. 0: no limit."""
-    def end(*_: object) -> NoReturn:
-        raise TooSlow("computing the case takes more than %g s" % seconds)
-    if seconds <= 0:
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+class TimeLimit(TorchFunctionMode):
+    """Raises TooSlow when an operation of PyTorch begins after the time is over: there everything that is entered is
+    left in order. A signal could interrupt PyTorch while it enters or leaves a mode (dtype_trace.py), which would
+    then change all later results. Raises it again a second later, because finalizers lose exceptions."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    def __torch_function__(self, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        if time.monotonic() > self.end and function not in SETS_STATE:
+            self.end = time.monotonic() + 1.0
+            raise TooSlow("computing the case takes more than %g s" % self.seconds)
+        return function(*args, **(kwargs or {}))
+
+
+def limit_time(seconds: float) -> contextlib.AbstractContextManager:
+    """The context of a case. 0: no limit."""
+    return TimeLimit(seconds) if seconds > 0 else contextlib.nullcontext()
