@@ -1,6 +1,6 @@
 // Gradients of causal attention with tensor cores.
 //
-// On Hopper, in 16 bits with heads of at most 128 elements: a block takes a
+// On Hopper, in 16 bits with heads of at most 256 elements: a block takes a
 // tile of keys and values of one head of queries, and walks the tiles of
 // queries from there on. One warp loads by TMA; two warpgroups have 64 keys
 // each. They keep scores and slopes in registers (wgmma, keys by queries), and
@@ -9,6 +9,11 @@
 // float32 in global memory, in the order in which the tensor cores leave them.
 // A kernel before this one computes grad_output . output, one after it converts
 // the sums.
+//
+// With heads of more than 128 elements, two gradients of 64 keys do not fit
+// into a warpgroup's registers. There both warpgroups have the same 64 keys:
+// one computes weights and the gradients of values, the other one slopes and
+// the gradients of keys.
 //
 // Otherwise: one block for each query and one for each key.
 // SPDX-License-Identifier: Apache-2.0
@@ -439,6 +444,7 @@ template <int kSize_, int kQueries_, int kStages_>
 struct Tile {
   static constexpr int kSize = kSize_, kQueries = kQueries_, kStages = kStages_;
   static constexpr int kKeys = 128, kChunk = 64, kChunks = kSize / kChunk, kThreads = 384;
+  static constexpr int kPlaces = 2;  // for tiles of keys
   // A warpgroup has half of the tile's gradients of queries: half of the queries if there are 128,
   // otherwise half of the elements.
   static constexpr int kWidth = kQueries == 128 ? kSize : kSize / 2;
@@ -451,6 +457,26 @@ struct Tile {
     int work;  // what comes next; -1: nothing
     uint64_t work_full, work_empty, kv_full[2], kv_empty[2], q_full[kStages], g_full[kStages],
         empty[kStages], slopes_full[2], slopes_empty[2];
+  };
+  static constexpr int kBytes = sizeof(Shared) + 1024;
+};
+
+// Tiles of 64 queries and of 64 keys, for heads of at most 256 elements.
+struct LargeTile {
+  static constexpr int kSize = 256, kQueries = 64, kStages = 2;
+  static constexpr int kKeys = 64, kChunk = 64, kChunks = kSize / kChunk, kThreads = 384;
+  static constexpr int kPlaces = 1;
+
+  struct Shared {
+    alignas(1024) uint16_t k[1][kKeys * kSize], v[1][kKeys * kSize];
+    alignas(1024) uint16_t q[kStages][kQueries * kSize], g[kStages][kQueries * kSize];
+    alignas(1024) uint16_t slopes[2][kKeys * kQueries];  // rows of 64 queries for each key
+    // Four pairs of weights of each thread of a warpgroup at [i][thread].
+    alignas(16) uint4 weights[2][4][128];
+    alignas(16) float logsumexp[kStages][kQueries], corrections[kStages][kQueries];
+    int work;  // what comes next; -1: nothing
+    uint64_t work_full, work_empty, kv_full[1], kv_empty[1], q_full[kStages], g_full[kStages],
+        empty[kStages], slopes_full[2], slopes_empty[2], weights_full[2], weights_empty[2];
   };
   static constexpr int kBytes = sizeof(Shared) + 1024;
 };
@@ -567,6 +593,12 @@ __device__ uint64_t MatrixAt(const void* p, uint32_t step = 16) {
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
   "%46, %47, %48, %49, "                                                     \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CUPEL_R128                                                                               \
+  CUPEL_R64                                                                                      \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
+  "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, "   \
+  "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, "   \
+  "%115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 // d = a b or d += a b, both in shared memory. `runs`: for a and b, 1 if rows
 // run along the height or width, 0 if along the depth.
 #define CUPEL_SHARED(n, type, registers, a, b, adds, runs)                                   \
@@ -577,8 +609,12 @@ __device__ uint64_t MatrixAt(const void* p, uint32_t step = 16) {
   "{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds ", 0;\nwgmma.mma_async.sync.aligned.m64n" n \
   "k16.f32." type "." type " {" registers "}, " a ", " b ", adds, 1, 1, 1;\n}"
 
-#define CUPEL_BOTH(call) \
-  if constexpr (std::is_same_v<T, at::BFloat16>) call("bf16") else call("f16")
+#define CUPEL_BOTH(call)                           \
+  if constexpr (std::is_same_v<T, at::BFloat16>) { \
+    call("bf16");                                  \
+  } else {                                         \
+    call("f16");                                   \
+  }
 
 // d = a b^T or d += a b^T.
 template <typename T>
@@ -586,7 +622,7 @@ __device__ void Scores(float (&d)[32], uint64_t a, uint64_t b, int adds) {
 #define CUPEL_CALL(type)                                                        \
   asm volatile(CUPEL_SHARED("64", type, CUPEL_R32, "%32", "%33", "%34", "0, 0") \
                : CUPEL_N32(d, 0)                                                \
-               : "l"(a), "l"(b), "r"(adds));
+               : "l"(a), "l"(b), "r"(adds))
   CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
 }
@@ -595,7 +631,7 @@ __device__ void Scores(float (&d)[64], uint64_t a, uint64_t b, int adds) {
 #define CUPEL_CALL(type)                                                         \
   asm volatile(CUPEL_SHARED("128", type, CUPEL_R64, "%64", "%65", "%66", "0, 0") \
                : CUPEL_N32(d, 0), CUPEL_N32(d, 32)                               \
-               : "l"(a), "l"(b), "r"(adds));
+               : "l"(a), "l"(b), "r"(adds))
   CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
 }
@@ -605,7 +641,7 @@ __device__ void Add(float (&d)[32], const uint32_t* a, uint64_t b, int adds) {
 #define CUPEL_CALL(type)                                                                    \
   asm volatile(CUPEL_REGISTERS("64", type, CUPEL_R32, "{%32, %33, %34, %35}", "%36", "%37") \
                : CUPEL_N32(d, 0)                                                            \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds))
   CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
 }
@@ -614,7 +650,17 @@ __device__ void Add(float (&d)[64], const uint32_t* a, uint64_t b, int adds) {
 #define CUPEL_CALL(type)                                                                     \
   asm volatile(CUPEL_REGISTERS("128", type, CUPEL_R64, "{%64, %65, %66, %67}", "%68", "%69") \
                : CUPEL_N32(d, 0), CUPEL_N32(d, 32)                                           \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds))
+  CUPEL_BOTH(CUPEL_CALL)
+#undef CUPEL_CALL
+}
+template <typename T>
+__device__ void Add(float (&d)[128], const uint32_t* a, uint64_t b, int adds) {
+#define CUPEL_CALL(type)                                                                   \
+  asm volatile(                                                                            \
+      CUPEL_REGISTERS("256", type, CUPEL_R128, "{%128, %129, %130, %131}", "%132", "%133") \
+      : CUPEL_N32(d, 0), CUPEL_N32(d, 32), CUPEL_N32(d, 64), CUPEL_N32(d, 96)              \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds))
   CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
 }
@@ -624,19 +670,30 @@ __device__ void QueryGradients(float (&d)[16], uint64_t a, uint64_t b, int adds)
 #define CUPEL_CALL(type)                                                        \
   asm volatile(CUPEL_SHARED("32", type, CUPEL_R16, "%16", "%17", "%18", "1, 1") \
                : CUPEL_N16(d, 0)                                                \
-               : "l"(a), "l"(b), "r"(adds));
+               : "l"(a), "l"(b), "r"(adds))
   CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
 }
 template <typename T>
-__device__ void QueryGradients(float (&d)[32], uint64_t a, uint64_t b, int adds){
+__device__ void QueryGradients(float (&d)[32], uint64_t a, uint64_t b, int adds) {
 #define CUPEL_CALL(type)                                                        \
   asm volatile(CUPEL_SHARED("64", type, CUPEL_R32, "%32", "%33", "%34", "1, 1") \
                : CUPEL_N32(d, 0)                                                \
-               : "l"(a), "l"(b), "r"(adds));
+               : "l"(a), "l"(b), "r"(adds))
+  CUPEL_BOTH(CUPEL_CALL)
+#undef CUPEL_CALL
+}
+template <typename T>
+__device__ void QueryGradients(float (&d)[64], uint64_t a, uint64_t b, int adds){
+#define CUPEL_CALL(type)                                                         \
+  asm volatile(CUPEL_SHARED("128", type, CUPEL_R64, "%64", "%65", "%66", "1, 1") \
+               : CUPEL_N32(d, 0), CUPEL_N32(d, 32)                               \
+               : "l"(a), "l"(b), "r"(adds))
     CUPEL_BOTH(CUPEL_CALL)
 #undef CUPEL_CALL
-} __device__ void FenceProducts() {
+}
+
+__device__ void FenceProducts() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ void CommitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -677,8 +734,8 @@ __device__ void LoadTiles(typename Tile::Shared& shared, const Maps& maps, const
     Arrive(&shared.work_full);
     if (index < 0) return;
     const Work work = Work::Of<Tile>(shape, index);
-    const int place = done % 2;
-    WaitFor(&shared.kv_empty[place], done / 2 % 2 ^ 1);
+    const int place = done % Tile::kPlaces;
+    WaitFor(&shared.kv_empty[place], done / Tile::kPlaces % 2 ^ 1);
     ExpectBytes(&shared.kv_full[place], 4 * Tile::kKeys * Tile::kSize);
 #pragma unroll
     for (int c = 0; c < Tile::kChunks; ++c) {
@@ -1003,12 +1060,301 @@ __global__ __launch_bounds__(Tile::kThreads, 1) void Gradients(
   free_stored();
   LetNextLaunchBegin();
 }
+
+// Writes 64 rows of 256 elements, as the tensor cores leave them, in 16 bits: the four threads that
+// have a row exchange pairs, so that each writes 16 bytes at a time.
+template <typename T>
+__device__ void StoreRows(T* to, const float (&from)[128], int rows, int size) {
+  const int thread = threadIdx.x % 128, lane = thread % 32, mine = lane % 4;
+  const int line = thread / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int block = 0; block < 32; block += 4) {  // of 8 elements
+      uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = (block + i) * 4 + half * 2;
+        words[i] = Pack<T>(from[at], from[at + 1]);
+      }
+#pragma unroll
+      for (int step = 1; step < 4; step *= 2) {
+        const bool upper = (mine & step) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if ((i & step) != 0) continue;
+          uint32_t &low = words[i], &high = words[i + step];
+          const uint32_t received = __shfl_xor_sync(~0u, upper ? low : high, step);
+          (upper ? low : high) = received;
+        }
+      }
+      const int row = line + half * 8, element = (block + mine) * 8;
+      if (row < rows && element < size) {
+        *reinterpret_cast<uint4*>(to + static_cast<int64_t>(row) * size + element) =
+            uint4{words[0], words[1], words[2], words[3]};
+      }
+    }
+  }
+}
+
+// Adds what the tensor cores leave of 64 rows of kCount / 32 blocks of 64 elements.
+template <int kCount>
+__device__ void AddBlocks(float* to, const float (&from)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+    AddQuad(to + i / 8 * kBlock + i % 8 * 512, from[4 * i], from[4 * i + 1], from[4 * i + 2],
+            from[4 * i + 3]);
+  }
+}
+
+// The same for heads of up to 256 elements. The first warpgroup computes weights and the gradients
+// of values, the second one slopes and the gradients of keys. Each adds up half of the elements of
+// the gradients of queries, one tile behind.
+template <typename T, typename Tile>
+__global__ __launch_bounds__(Tile::kThreads, 1) void LargeGradients(
+    const __grid_constant__ Maps maps, const WideShape shape, T* __restrict__ key_gradients,
+    T* __restrict__ value_gradients, int size, const float* __restrict__ logsumexp,
+    const float* __restrict__ corrections, float* __restrict__ query_sums,
+    float* __restrict__ key_sums, float* __restrict__ value_sums, int* __restrict__ next) {
+  constexpr int kQueries = Tile::kQueries, kSize = Tile::kSize, kStages = Tile::kStages;
+  constexpr int kKeyChunk = Tile::kKeys * 64, kQueryChunk = kQueries * 64;
+  extern __shared__ uint8_t dynamic[];
+  auto& shared = *reinterpret_cast<typename Tile::Shared*>(
+      (reinterpret_cast<uintptr_t>(dynamic) + 1023) / 1024 * 1024);
+  if (threadIdx.x == 0) {
+    InitBarrier(&shared.work_full, 1);
+    InitBarrier(&shared.work_empty, 8);
+    InitBarrier(&shared.kv_full[0], 1);
+    InitBarrier(&shared.kv_empty[0], 8);
+    for (int i = 0; i < kStages; ++i) {
+      InitBarrier(&shared.q_full[i], 1);
+      InitBarrier(&shared.g_full[i], 1);
+      InitBarrier(&shared.empty[i], 8);
+    }
+    for (int i = 0; i < 2; ++i) {
+      InitBarrier(&shared.slopes_full[i], 4);
+      InitBarrier(&shared.slopes_empty[i], 8);
+      InitBarrier(&shared.weights_full[i], 4);
+      InitBarrier(&shared.weights_empty[i], 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+
+  if (threadIdx.x >= 256) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 256) {
+      LoadTiles<Tile>(shared, maps, shape, logsumexp, corrections, next);
+    }
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+  WaitForLaunchBefore();
+  const int wide = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
+  const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+  const float log_scale = shape.scale * kLog2e;
+  float gradient[kSize / 2];  // of values or keys
+  int used = 0;               // tiles of queries, by what came before
+  for (int done = 0;; ++done) {
+    WaitFor(&shared.work_full, done % 2);
+    const int index = __shfl_sync(~0u, shared.work, 0);
+    if (lane == 0) Arrive(&shared.work_empty);
+    if (index < 0) break;
+    const Work work = Work::Of<Tile>(shape, index);
+    const int first_key = work.first_key, count = work.count;
+    const uint16_t* const k_tile = shared.k[0];
+    const int64_t place_of_keys = static_cast<int64_t>(work.kv_head) * shape.padded + first_key;
+    float* sums = query_sums +
+                  (static_cast<int64_t>(work.head) * shape.padded + first_key) * kSize +
+                  wide * (kQueries * kSize / 2) + thread * 4;
+    // 64 keys by 64 queries of a product of the tile's keys (values) and queries (grad_output).
+    const auto scores = [&](float(&s)[32], const uint16_t* keys, const uint16_t* queries) {
+      FenceProducts();
+#pragma unroll
+      for (int d = 0; d < kSize / 16; ++d) {
+        const int chunk = d / 4, inside = d % 4 * 16;
+        Scores<T>(s, MatrixAt(keys + chunk * kKeyChunk + inside),
+                  MatrixAt(queries + chunk * kQueryChunk + inside), d);
+      }
+      CommitProducts();
+    };
+    const auto wait_for_queries = [&](int n) {
+      WaitFor(&shared.q_full[(used + n) % kStages], (used + n) / kStages % 2);
+    };
+    const auto wait_for_grad_output = [&](int n) {
+      WaitFor(&shared.g_full[(used + n) % kStages], (used + n) / kStages % 2);
+    };
+    // Products of tile n for queries. Before the first there are none: numbers that are not used.
+    const auto multiply_slopes = [&](float(&grad_q)[64], int n) {
+      if (n >= 0) WaitFor(&shared.slopes_full[(used + n) % 2], (used + n) / 2 % 2);
+      const uint16_t* const slopes = n >= 0 ? shared.slopes[(used + n) % 2] : k_tile;
+      FenceProducts();
+#pragma unroll
+      for (int k = 0; k < Tile::kKeys / 16; ++k) {
+        QueryGradients<T>(grad_q, MatrixAt(slopes + k * 16 * 64),
+                          MatrixAt(k_tile + 2 * wide * kKeyChunk + k * 16 * 64, kKeyChunk * 2), k);
+      }
+      CommitProducts();
+    };
+    const auto add_queries = [&](const float(&grad_q)[64], int n) {
+      if (n < 0) return;
+      if (lane == 0) Arrive(&shared.slopes_empty[(used + n) % 2]);
+      AddBlocks(sums, grad_q);
+      sums += kQueries * kSize;
+    };
+    // gradient += pairs x rows of queries (grad_output), which then are not needed again.
+    const auto multiply_rows = [&](const uint32_t(&pairs)[16], const uint16_t* rows, int n) {
+      FenceProducts();
+#pragma unroll
+      for (int k = 0; k < kQueries / 16; ++k) {
+        Add<T>(gradient, &pairs[4 * k], MatrixAt(rows + k * 16 * 64, kQueryChunk * 2), n + k);
+      }
+      CommitProducts();
+    };
+    WaitFor(&shared.kv_full[0], done % 2);
+    if (wide == 0) {
+      float s[32];
+      wait_for_queries(0);
+      scores(s, k_tile, shared.q[used % kStages]);
+      WaitForProducts<0>();
+      Pin(s);
+      for (int n = 0; n < count; ++n) {
+        const int stage = (used + n) % kStages, place = (used + n) % 2;
+        float grad_q[64];
+        uint32_t p[16];
+        if (n == 0) {
+          const int key = 16 * warp + lane / 4;  // of the tile, as the query
+#pragma unroll
+          for (int i = 0; i < 32; ++i) {
+            if (key + i / 2 % 2 * 8 > i / 4 * 8 + lane % 4 * 2 + i % 2) s[i] = -INFINITY;
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const float2 l =
+              *reinterpret_cast<const float2*>(&shared.logsumexp[stage][i * 8 + lane % 4 * 2]);
+          p[2 * i] = Pack<T>(PowerOfTwo(fmaf(s[4 * i], log_scale, -l.x)),
+                             PowerOfTwo(fmaf(s[4 * i + 1], log_scale, -l.y)));
+          p[2 * i + 1] = Pack<T>(PowerOfTwo(fmaf(s[4 * i + 2], log_scale, -l.x)),
+                                 PowerOfTwo(fmaf(s[4 * i + 3], log_scale, -l.y)));
+        }
+        Pin(p);
+        WaitFor(&shared.weights_empty[place], (used + n) / 2 % 2 ^ 1);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          shared.weights[place][i][thread] =
+              uint4{p[4 * i], p[4 * i + 1], p[4 * i + 2], p[4 * i + 3]};
+        }
+        __syncwarp();
+        if (lane == 0) Arrive(&shared.weights_full[place]);
+        multiply_slopes(grad_q, n - 1);
+        wait_for_grad_output(n);
+        multiply_rows(p, shared.g[stage], n);
+        WaitForProducts<1>();
+        Pin(grad_q);
+        add_queries(grad_q, n - 1);
+        const int following = min(n + 1, count - 1);  // after the last one, for nothing
+        wait_for_queries(following);
+        scores(s, k_tile, shared.q[(used + following) % kStages]);
+        WaitForProducts<1>();
+        Pin(p);
+        if (lane == 0 && n + 1 < count) Arrive(&shared.empty[stage]);
+        WaitForProducts<0>();
+        Pin(s);
+      }
+    } else {
+      float slope[32];
+      wait_for_grad_output(0);
+      scores(slope, shared.v[0], shared.g[used % kStages]);
+      for (int n = 0; n < count; ++n) {
+        const int stage = (used + n) % kStages, place = (used + n) % 2;
+        float grad_q[64];
+        uint32_t p[16], packed[16];
+        WaitFor(&shared.weights_full[place], (used + n) / 2 % 2);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const uint4 four = shared.weights[place][i][thread];
+          p[4 * i] = four.x;
+          p[4 * i + 1] = four.y;
+          p[4 * i + 2] = four.z;
+          p[4 * i + 3] = four.w;
+        }
+        __syncwarp();
+        if (lane == 0) Arrive(&shared.weights_empty[place]);
+        WaitForProducts<0>();
+        Pin(slope);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const float2 c =
+              *reinterpret_cast<const float2*>(&shared.corrections[stage][i * 8 + lane % 4 * 2]);
+          const float2 w = Unpack<T>(p[2 * i]), x = Unpack<T>(p[2 * i + 1]);
+          packed[2 * i] = Pack<T>(w.x * fmaf(slope[4 * i], shape.scale, -c.x),
+                                  w.y * fmaf(slope[4 * i + 1], shape.scale, -c.y));
+          packed[2 * i + 1] = Pack<T>(x.x * fmaf(slope[4 * i + 2], shape.scale, -c.x),
+                                      x.y * fmaf(slope[4 * i + 3], shape.scale, -c.y));
+        }
+        Pin(packed);
+        WaitFor(&shared.slopes_empty[place], (used + n) / 2 % 2 ^ 1);
+        const int line = 16 * warp + lane % 16;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int piece = k * 2 + lane / 16;
+          const uint16_t* to = shared.slopes[place] + line * 64 + (piece ^ line % 8) * 8;
+          asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                           SharedAddress(to)),
+                       "r"(packed[4 * k]), "r"(packed[4 * k + 1]), "r"(packed[4 * k + 2]),
+                       "r"(packed[4 * k + 3])
+                       : "memory");
+        }
+        FenceShared();
+        __syncwarp();
+        if (lane == 0) Arrive(&shared.slopes_full[place]);
+        multiply_slopes(grad_q, n - 1);
+        wait_for_queries(n);
+        multiply_rows(packed, shared.q[stage], n);
+        WaitForProducts<1>();
+        Pin(grad_q);
+        add_queries(grad_q, n - 1);
+        const int following = min(n + 1, count - 1);  // after the last one, for nothing
+        wait_for_grad_output(following);
+        scores(slope, shared.v[0], shared.g[(used + following) % kStages]);
+        WaitForProducts<1>();
+        Pin(packed);
+        if (lane == 0 && n + 1 < count) Arrive(&shared.empty[stage]);
+      }
+      WaitForProducts<0>();
+      Pin(slope);
+    }
+    if (lane == 0) Arrive(&shared.empty[(used + count - 1) % kStages]);
+    float grad_q[64];
+    multiply_slopes(grad_q, count - 1);
+    WaitForProducts<0>();
+    Pin(grad_q);
+    if (lane == 0) Arrive(&shared.kv_empty[0]);
+    add_queries(grad_q, count - 1);
+    used += count;
+    Pin(gradient);
+    if (key_sums != nullptr) {
+      AddBlocks((wide == 0 ? value_sums : key_sums) + place_of_keys * kSize + thread * 4, gradient);
+    } else {  // no other head has these keys
+      const int64_t row = static_cast<int64_t>(work.kv_head) * shape.tokens + first_key;
+      StoreRows((wide == 0 ? value_gradients : key_gradients) + row * size, gradient,
+                shape.tokens - first_key, size);
+    }
+  }
+  LetNextLaunchBegin();
+}
 #else
+// Code for Hopper without its own instructions (sm_90 instead of sm_90a).
 template <typename T, typename Tile>
 __global__ void Gradients(const __grid_constant__ Maps, const WideShape, const float*, const float*,
-                          float*, float*, float*) {
-  __trap();  // code for Hopper without its own instructions (sm_90 instead of
-             // sm_90a)
+                          float*, float*, float*, int*) {
+  __trap();
+}
+template <typename T, typename Tile>
+__global__ void LargeGradients(const __grid_constant__ Maps, const WideShape, T*, T*, int,
+                               const float*, const float*, float*, float*, float*, int*) {
+  __trap();
 }
 #endif
 
@@ -1065,7 +1411,7 @@ struct Call {
   void LaunchWide() const {
     constexpr int kSize = Tile::kSize;
     const int sharing = shape.heads / shape.kv_heads;
-    const int64_t padded = (int64_t{shape.tokens} + 127) / 128 * 128;
+    const int64_t padded = (int64_t{shape.tokens} + Tile::kKeys - 1) / Tile::kKeys * Tile::kKeys;
     const int64_t tiles = padded / Tile::kKeys, rows = all_heads * padded;
     TORCH_CHECK(rows < int64_t{1} << 31, "too many queries");
     const int64_t key_floats = sharing > 1 ? all_kv_heads * padded * kSize : 0;
@@ -1095,8 +1441,6 @@ struct Call {
                          static_cast<int>(padded),
                          static_cast<int>((all_heads + groups - 1) / groups),
                          shape.scale};
-    C10_CUDA_CHECK(cudaFuncSetAttribute(Gradients<T, Tile>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
     const Maps maps{MapOf(query, all_heads, shape, Tile::kQueries),
                     MapOf(grad_output, all_heads, shape, Tile::kQueries),
                     MapOf(key, all_kv_heads, shape, Tile::kKeys),
@@ -1104,9 +1448,18 @@ struct Call {
                     MapOf<T>(grad_key, all_kv_heads, shape, 64),
                     MapOf<T>(grad_value, all_kv_heads, shape, 64)};
     const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-    LaunchEarly(Gradients<T, Tile>, std::min(sms, all_heads * tiles), Tile::kThreads, Tile::kBytes,
-                maps, wide, scaled, corrections, query_sums, sharing > 1 ? key_sums : nullptr,
-                value_sums, next);
+    const auto launch = [&](auto kernel, const auto&... arguments) {
+      C10_CUDA_CHECK(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
+      LaunchEarly(kernel, std::min(sms, all_heads * tiles), Tile::kThreads, Tile::kBytes, maps,
+                  wide, arguments..., scaled, corrections, query_sums,
+                  sharing > 1 ? key_sums : nullptr, value_sums, next);
+    };
+    if constexpr (kSize > 128) {
+      launch(LargeGradients<T, Tile>, grad_key, grad_value, shape.size);
+    } else {
+      launch(Gradients<T, Tile>);
+    }
 
     const Target<T> queries{query_sums, grad_query, rows * kSize / kBlock};
     const Target<T> keys{key_sums, grad_key, key_floats / kBlock};
@@ -1182,6 +1535,7 @@ struct Call {
       if (shape.size % 8 == 0 && at::cuda::getCurrentDeviceProperties()->major == 9) {
         if (shape.size <= 64) return LaunchWide<Tile<64, 64, 2>>();
         if (shape.size <= 128) return LaunchWide<Tile<128, 64, 2>>();
+        if (shape.size <= 256) return LaunchWide<LargeTile>();
       }
     }
     if (shape.size <= 64) return LaunchPlain<PlainTile<64>>();
