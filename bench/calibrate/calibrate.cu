@@ -156,6 +156,26 @@ void AtomicRate(const Gpu& gpu, const char* name) {
   std::printf("atomics   %-34s %8.2f lanes per clock\n", name, lanes / us / gpu.clocks_per_us);
 }
 
+// 32 neighbours, 512 bytes for each warp.
+__global__ void QuadAtomics(float* memory, int times) {
+#if __CUDA_ARCH__ >= 900
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const float* to = memory + thread % (1u << 20) * 4;
+  for (int i = 0; i < times; ++i) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %1, %1, %1};" ::"l"(__cvta_generic_to_global(to)), "f"(1.0f)
+                 : "memory");
+  }
+#endif
+}
+
+void QuadAtomicRate(const Gpu& gpu) {
+  const int blocks = gpu.sms * 4, threads = 256, times = 16;
+  const double us =
+      Time(gpu, [&] { QuadAtomics<<<blocks, threads>>>(reinterpret_cast<float*>(gpu.memory), times); });
+  std::printf("atomics   %-34s %8.2f lanes per clock\n", "32 neighbours, 4 floats each (sm_90)",
+              double{1} * blocks * threads * times / us / gpu.clocks_per_us);
+}
+
 template <class T>
 __global__ void SharedAtomics(T* out, int times, unsigned same) {
   __shared__ T bins[1024];
@@ -285,6 +305,7 @@ int main() {
   AtomicRate<Where::kEightLines>(gpu, "anywhere in 8 lines");
   AtomicRate<Where::kOwnLine>(gpu, "32 neighbours, a line for each warp");
   AtomicRate<Where::kSpread>(gpu, "anywhere in 16 MiB");
+  QuadAtomicRate(gpu);
   SharedAtomicRate<int>(gpu, "int  ");
   SharedAtomicRate<float>(gpu, "float");
   Strides(gpu);

@@ -43,6 +43,7 @@ struct Kernel {
   bool explicit_cluster = false;    // .explicitcluster
   bool has_global_atomics = false;  // if true, blocks run in order, on one thread
   bool has_shared_atomics = false;
+  bool takes_numbers = false;  // atomics on global memory return values: blocks may share out work
   bool has_plain_stores = false;  // only `st` writes to global memory
   bool may_spin = false;          // may wait for other blocks: has volatile or atomic loads
   /// Not empty if the interpreter does not support the kernel: "wgmma.mma_async… at kernel.cu:31".

@@ -156,19 +156,19 @@ struct LineTurns {
   uint64_t turns = 0, sectors = 0;
 };
 
-/// The turns of lanes that all access the same line.
-LineTurns TurnsOf(uint32_t lanes, const uint64_t* addresses) {
+/// The turns of lanes that all access the same line, each `each` words in turn.
+LineTurns TurnsOf(uint32_t lanes, const uint64_t* addresses, uint32_t each) {
   uint64_t low = UINT64_MAX, high = 0;
   uint32_t sectors = 0, words = 0;
   bool same = false;
   for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const uint64_t address = addresses[__builtin_ctz(rest)];
-    const uint32_t word = 1u << (address % kLineBytes / 4);
-    same |= (words & word) != 0;
-    words |= word;
+    const auto own = static_cast<uint32_t>(((uint64_t{1} << each) - 1) << address % kLineBytes / 4);
+    same |= (words & own) != 0;
+    words |= own;
     sectors |= 1u << (address % kLineBytes / kSectorBytes);
     low = std::min(low, address);
-    high = std::max(high, address);
+    high = std::max(high, address + uint64_t{each - 1} * 4);
   }
   const auto sector_count = static_cast<uint64_t>(__builtin_popcount(sectors));
   const auto word_count = static_cast<uint64_t>(__builtin_popcount(words));
@@ -177,10 +177,14 @@ LineTurns TurnsOf(uint32_t lanes, const uint64_t* addresses) {
           sector_count};
 }
 
+/// An operation on a vector is one request; its first part counts all.
 void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  if (shape.elements == 0) return;
+  const uint32_t words = shape.elements == 1 ? 1 : shape.bytes() / 4;
   const uint64_t* addresses = access.global_addresses;
   const auto count = static_cast<uint32_t>(__builtin_popcount(access.global));
-  warp.worker->sampled.global_atomics += count;
+  warp.worker->sampled.global_atomics += uint64_t{count} * shape.elements;
   Profile& profile = *warp.worker->profile;
   records::WorkCounts& work = AccessesOf(warp, op).work;
   ++work.atomic_requests;
@@ -194,7 +198,7 @@ void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
       here |= uint32_t{addresses[lane] / kLineBytes == line} << lane;
     }
     rest &= ~here;
-    const LineTurns turns = TurnsOf(here, addresses);
+    const LineTurns turns = TurnsOf(here, addresses, words);
     work.atomic_sectors += turns.sectors;
     if (profile.atomics.size() >= kMostLines && !profile.atomics.contains(line)) continue;
     HotLine& hot = profile.atomics[line];

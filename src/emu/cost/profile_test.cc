@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "emu/core/launch_request.h"
@@ -143,6 +144,94 @@ TEST_F(ProfileTest, AtomicsAtOneAddressAreSerialised) {
   EXPECT_EQ(counters.work.atomic_turns, 96u);
   EXPECT_EQ(counters.hottest_atomics, 96u);
   EXPECT_EQ(counters.global_atomics, 96u);
+}
+
+// What a warp adds at `stride` bytes between its lanes.
+class VectorAtomics : public ::testing::Test {
+ protected:
+  static LaunchCounters Run(const std::string& instruction, uint32_t stride) {
+    Interpreter machine(std::string(kHead) + R"(
+.visible .entry work(.param .u64 to, .param .u32 stride)
+{
+  .reg .b32 %r<4>;
+  .reg .f32 %f<2>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to];
+  ld.param.u32 %r1, [stride];
+  mov.u32 %r2, %tid.x;
+  mul.wide.u32 %rd2, %r2, %r1;
+  add.s64 %rd3, %rd1, %rd2;
+  mov.f32 %f1, 0f3F800000;
+  )" + instruction + R"(
+  ret;
+}
+)");
+    const uint64_t to = machine.Buffer(std::vector<uint32_t>(4096, 0));
+    const LaunchOutcome outcome = machine.Launch("work", {1, 1, 1}, {32, 1, 1}, to, stride);
+    EXPECT_TRUE(outcome.completed) << Summary(outcome);
+    return outcome.counters;
+  }
+  static constexpr const char* kOne = "red.global.add.f32 [%rd3], %f1;";
+  static constexpr const char* kFour = "red.global.add.v4.f32 [%rd3], {%f1, %f1, %f1, %f1};";
+};
+
+TEST_F(VectorAtomics, AreOneRequestOfWholeSectors) {
+  const LaunchCounters counters = Run(kFour, 16);
+  EXPECT_EQ(counters.work.atomic_requests, 1u);
+  EXPECT_EQ(counters.work.atomic_lanes, 32u);
+  EXPECT_EQ(counters.work.atomic_sectors, 16u);  // 512 bytes
+  EXPECT_EQ(counters.global_atomics, 128u);
+  EXPECT_EQ(counters.hottest_atomics, 2u);  // a line of neighbours
+}
+
+TEST_F(VectorAtomics, CostAsMuchAsTheSameBytesInScalars) {
+  const LaunchCounters scalars = Run(kOne, 4);
+  EXPECT_EQ(scalars.work.atomic_sectors, 4u);
+  EXPECT_EQ(scalars.hottest_atomics, Run(kFour, 16).hottest_atomics);
+}
+
+TEST_F(VectorAtomics, AtOnePlaceTakeTurns) {
+  EXPECT_EQ(Run(kFour, 0).hottest_atomics, 32u);
+  EXPECT_EQ(Run(kFour, 32).work.atomic_sectors, 32u);  // each half of a sector
+}
+
+// Blocks take numbers from a counter until 320 are taken, and do the same work for each.
+constexpr const char* kShared = R"(
+.visible .entry shared_work(.param .u64 next)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [next];
+TAKE:
+  atom.global.add.u32 %r1, [%rd1], 1;
+  setp.ge.u32 %p1, %r1, 320;
+  @%p1 bra DONE;
+  mov.u32 %r2, 0;
+WORK:
+  add.s32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 2000;
+  @%p2 bra WORK;
+  bra TAKE;
+DONE:
+  ret;
+}
+)";
+
+TEST(SharedWork, IsSpreadOverBlocksThatRunTogether) {
+  Interpreter machine(std::string(kHead) + kShared);
+  const auto most_of_mean = [&](uint64_t resident) {
+    machine.resident_blocks = resident;
+    const uint64_t next = machine.Buffer(std::vector<uint32_t>(1, 0));
+    const LaunchOutcome outcome = machine.Launch("shared_work", {16, 1, 1}, {1, 1, 1}, next);
+    EXPECT_TRUE(outcome.completed) << Summary(outcome);
+    EXPECT_EQ(machine.Read<uint32_t>(next, 1)[0], 320u + 16);
+    const std::vector<uint32_t>& work = outcome.block_work;
+    const double sum = std::accumulate(work.begin(), work.end(), 0.0);
+    return *std::max_element(work.begin(), work.end()) / (sum / static_cast<double>(work.size()));
+  };
+  EXPECT_LT(most_of_mean(16), 1.2);
+  EXPECT_LT(most_of_mean(1000), 1.2);
 }
 
 TEST_F(ProfileTest, GuardedInstructionsCountTheirOwnLanes) {

@@ -137,7 +137,8 @@ class Decoder {
   // memory.cc
   bool EmitAccess(const ptx::Instr& instr);
   bool EmitParameterLoad(const ptx::Instr& instr, ptx::Type type);
-  bool EmitAtomic(const ptx::Instr& instr);
+  /// `elements`: of a vector that the instruction begins; 0: a later part of one.
+  bool EmitAtomic(const ptx::Instr& instr, uint32_t elements = 1);
   bool EmitWideAtomic(const ptx::Instr& instr);
   int AddressSlot(const ptx::Operand& operand, MemorySpace space, int64_t* displacement);
   bool SpaceOf(const ptx::Instr& instr, const ptx::Operand& address, MemorySpace* space);

@@ -301,7 +301,7 @@ bool Decoder::EmitWideAtomic(const Instr& instr) {
 }
 
 /// atom/red[.sem][.scope][.space].op[.level].type d, [a], b[, c]
-bool Decoder::EmitAtomic(const Instr& instr) {
+bool Decoder::EmitAtomic(const Instr& instr, uint32_t elements) {
   if (instr.Has(Modifier::kAsync)) return EmitStoreAsync(instr);
   if (!HasOnly(instr, {kCacheWords, kSpaceWords, kOrderWords, kVectorWords, kAtomicWords})) {
     return Fail(instr.Mnemonic());
@@ -341,6 +341,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   op.count = code_->hints++;
   AccessShape shape;
   shape.element_bytes = static_cast<uint32_t>(ptx::SizeOf(type));
+  shape.elements = elements;
   shape.store = true;
   shape.space = space;
   shape.is_atomic = true;
@@ -349,6 +350,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.is_of_block = instr.Has(Modifier::kCta);
   op.aux = shape.Pack();
   (IsShared(space) ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
+  kernel_->takes_numbers |= returns && !IsShared(space);
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);
   return !failed_;
 }

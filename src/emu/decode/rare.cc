@@ -103,7 +103,7 @@ bool Decoder::EmitVectorAtomic(const Instr& instr) {
     }
     one.operands[first + 1] = value.elements[i];
     one.operands[first].offset = instr.operands[first].offset + static_cast<int64_t>(i * bytes);
-    if (!EmitAtomic(one)) return false;
+    if (!EmitAtomic(one, i == 0 ? static_cast<uint32_t>(count) : 0)) return false;
   }
   return true;
 }

@@ -43,6 +43,7 @@ namespace {
 constexpr int64_t kLongQuantum = 2'000'000;  // while only one block runs
 constexpr int64_t kShortQuantum = 20'000;    // when blocks wait for each other
 constexpr int64_t kSpinQuantum = 4'000;      // the same, for kernels with Kernel::may_spin
+constexpr int64_t kShareQuantum = 2'000;     // when blocks share out work
 constexpr int64_t kSlicesInQuantum = 8;      // so that all warps of a block get a turn
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
@@ -176,9 +177,10 @@ class InOrder {
     // In other orders, blocks that may wait for each other run side by side from the start, and are
     // interrupted at any time.
     const bool mixes = launch_.options->schedule != 0 && BlocksWait() && !together;
-    const uint64_t side_by_side = together ? launch_.clusters_to_run()
-                                  : mixes  ? kScheduleWindow
-                                           : 0;
+    const bool shares = launch_.options->counters && MayShareWork();
+    const uint64_t side_by_side = together || shares ? launch_.clusters_to_run()
+                                  : mixes            ? kScheduleWindow
+                                                     : 0;
     if (mixes) worker_.interruptions.emplace(launch_.options->seed ^ launch_.options->schedule);
     do {
       if (side_by_side > 0) {
@@ -191,6 +193,7 @@ class InOrder {
       // Check the first cluster early: if it does not wait for others, it continues alone.
       const bool is_first = alone && !std::exchange(first_checked_, true);
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
+      if (shares) quantum = kShareQuantum;
       worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
       if (alone) quantum = kLongQuantum;
       if (is_first) quantum = watch_.first_check();
@@ -245,6 +248,13 @@ class InOrder {
 
   /// True if decoding found that blocks may wait for others. They then start roughly in order.
   bool BlocksWait() const { return launch_.kernel->may_spin || launch_.request->cooperative; }
+
+  /// True if blocks may take work from a counter, and a device runs all of them at a time. One
+  /// after another, the first one would do all the work, and costs would be those of one block.
+  bool MayShareWork() const {
+    return launch_.kernel->takes_numbers && !BlocksWait() && launch_.options->schedule == 0 &&
+           launch_.blocks_to_run <= launch_.request->resident_blocks;
+  }
 
   /// False if blocks start far out of order: the blocks that a device would start first may then
   /// come last, so there must be room for all blocks.
