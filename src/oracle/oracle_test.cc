@@ -600,6 +600,26 @@ TEST_F(OracleTest, ShapesOfCallsNeedNoMemory) {
   EXPECT_THAT(std::get<SettingFailure>((*shapes)[3]).message, HasSubstr("func_forward.py"));
 }
 
+TEST_F(OracleTest, ShapesOfSlowReferencesAreGivenUp) {
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    while x.numel() > 8:
+        x = x + 0.0
+    return x
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=8):
+    return [torch.randn(n)]
+)",
+                             R"({"single_input_configs": [{"n": 8}]})", "slow_shapes");
+  const auto shapes = Shared().Shapes(task, Direction::kForward, AtSizes(task, {9, 8}));
+  ASSERT_TRUE(shapes) << shapes.error().ToString();
+  ASSERT_TRUE(std::holds_alternative<SettingFailure>(shapes->front()));
+  EXPECT_THAT(std::get<SettingFailure>(shapes->front()).message, HasSubstr("more than 1 s"));
+  EXPECT_TRUE(std::holds_alternative<task::CallShape>(shapes->back()));
+}
+
 TEST_F(OracleTest, ShapesAreKept) {
   const Task task = MakeTask(kSized, R"({"single_input_configs": [{"n": 8}]})");
   for (const bool first : {true, false}) {

@@ -67,7 +67,7 @@ class Server:
             return {}
         if request["op"] == "case":
             task = self.tasks[request["task"]]
-            with time_limit.limit_time(request.get("seconds", 0)):
+            with time_limit.limit_time(request.get("seconds", 0), "computing the case"):
                 reply = self.case(task, request, report)
             reply["warnings"] = task.warnings
             return reply

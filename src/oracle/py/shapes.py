@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 import cuda_on_cpu
 import task_code
+import time_limit
 from case_file import CaseFile, dtype_name
 from draw_base import Captured, Draw
 from loaded_task import Task
@@ -77,30 +77,20 @@ def describe_call(task: Task, init: Json, inputs: Json) -> Json:
     return {"args": args, "storages": storages, "defaults": defaults_of(task, init, inputs)}
 
 
-def stop_slow_code(signum: int, frame: Any) -> None:
-    raise TimeoutError("it takes more than %d s without data" % SECONDS)
-
-
 def describe_calls(task: Task, settings: list[Json]) -> list[Json]:
     """For each setting, what its call gets, or {"failure": why}. {"failure": why, "untried": true}, if there was no
     time left."""
     if task.is_problem:
         raise TaskError("a problem file has no sizes to vary")
     calls, end = [], time.monotonic() + ALL_SECONDS
-    before = signal.signal(signal.SIGALRM, stop_slow_code)
-    try:
-        with without_values():
-            for setting in settings:
-                if time.monotonic() > end:
-                    calls.append({"failure": "calls without data take too long", "untried": True})
-                    continue
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    with without_values():
+        for setting in settings:
+            if time.monotonic() > end:
+                calls.append({"failure": "calls without data take too long", "untried": True})
+                continue
+            try:
+                with time_limit.limit_time(SECONDS, "a call without data"):
                     calls.append(describe_call(task, setting["init"], setting["inputs"]))
-                except (Exception, SystemExit, Captured) as error:
-                    calls.append({"failure": describe(error, task.path)})
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+            except (Exception, SystemExit, Captured, time_limit.TooSlow) as error:
+                calls.append({"failure": describe(error, task.path)})
     return calls
