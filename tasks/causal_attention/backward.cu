@@ -137,9 +137,11 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor que
   const Shape shape{static_cast<int>(query.size(1)), static_cast<int>(key.size(1)),
                     static_cast<int>(query.size(2)), static_cast<int>(query.size(3)),
                     1 / std::sqrt(static_cast<float>(query.size(3)))};
+  if (query.numel() == 0) {  // nothing depends on keys and values
+    return {torch::empty_like(x[1]), torch::zeros_like(x[2]), torch::zeros_like(x[3])};
+  }
   const std::vector<torch::Tensor> gradients{torch::empty_like(x[1]), torch::empty_like(x[2]),
                                              torch::empty_like(x[3])};
-  if (query.numel() == 0) return gradients;
   const auto corrections = torch::empty_like(x[5]);
   switch (query.scalar_type()) {
     case torch::kFloat32:

@@ -118,11 +118,11 @@ __global__ void __launch_bounds__(kAnyThreads)
 // Any type, heads of at most kSize elements: a block takes a tile of keys of one head of queries,
 // and walks the tiles of queries from there on, in float32. 16 x 16 threads; what they sum up goes
 // to `sums` of each gradient.
-template <int kSize_>
+template <int kSize_, int kRows_>
 struct PlainTile {
   static constexpr int kSize = kSize_, kThreads = 256;
-  static constexpr int kRows = kSize > 128 ? 32 : 64;  // queries, and keys
-  static constexpr int kMine = kRows / 16;             // rows of a thread
+  static constexpr int kRows = kRows_;      // queries, and keys
+  static constexpr int kMine = kRows / 16;  // rows of a thread
   static constexpr int kPitch = kSize + 4, kScorePitch = kRows + 4;
   static constexpr int kBytes = 4 * (4 * kRows * kPitch + 2 * kRows * kScorePitch + 2 * kRows);
 
@@ -1538,9 +1538,14 @@ struct Call {
         if (shape.size <= 256) return LaunchWide<LargeTile>();
       }
     }
-    if (shape.size <= 64) return LaunchPlain<PlainTile<64>>();
-    if (shape.size <= 128) return LaunchPlain<PlainTile<128>>();
-    if (shape.size <= 256) return LaunchPlain<PlainTile<256>>();
+    if (shape.size <= 64) return LaunchPlain<PlainTile<64, 64>>();
+    if (shape.size <= 128) {
+      using Usual = PlainTile<128, 64>;
+      const size_t most = at::cuda::getCurrentDeviceProperties()->sharedMemPerBlockOptin;
+      if (most < Usual::kBytes) return LaunchPlain<PlainTile<128, 32>>();  // before Hopper
+      return LaunchPlain<Usual>();
+    }
+    if (shape.size <= 256) return LaunchPlain<PlainTile<256, 32>>();
     LaunchAny();
   }
 };
@@ -1591,10 +1596,13 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor que
   TORCH_CHECK(
       logsumexp.sizes() == query.sizes().slice(0, 3) && logsumexp.scalar_type() == torch::kFloat32,
       "logsumexp must be float32, (batch, heads, tokens)");
+  if (query.numel() == 0) {  // nothing depends on keys and values
+    return {torch::empty(query.sizes(), query.options()), torch::zeros(key.sizes(), key.options()),
+            torch::zeros(value.sizes(), value.options())};
+  }
   const std::vector<torch::Tensor> gradients{torch::empty(query.sizes(), query.options()),
                                              torch::empty(key.sizes(), key.options()),
                                              torch::empty(value.sizes(), value.options())};
-  if (query.numel() == 0) return gradients;
   std::vector<torch::Tensor> x;
   for (const auto& tensor : {grad_output, query, key, value, output}) {
     TORCH_CHECK(tensor.scalar_type() == query.scalar_type(), "all must be of the type of query");

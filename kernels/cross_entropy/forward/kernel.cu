@@ -349,9 +349,10 @@ static void Launch(const torch::Tensor& logits, const torch::Tensor& target,
     return;
   }
   // Each block of a cluster should still have a few steps.
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const auto* const gpu = at::cuda::getCurrentDeviceProperties();
+  const int processors = gpu->multiProcessorCount, most_blocks = gpu->major >= 9 ? kMostBlocks : 1;
   int blocks = 1;
-  while (blocks < kMostBlocks && call.rows * blocks < kWaves * kResident * processors &&
+  while (blocks < most_blocks && call.rows * blocks < kWaves * kResident * processors &&
          vectors >= 4 * blocks * kItems * kThreads) {
     blocks *= 2;
   }
@@ -364,7 +365,7 @@ static void Launch(const torch::Tensor& logits, const torch::Tensor& target,
   config.blockDim = dim3(kThreads);
   config.stream = stream;
   config.attrs = &size;
-  config.numAttrs = 1;
+  config.numAttrs = blocks > 1 ? 1 : 0;
   C10_CUDA_CHECK(cudaLaunchKernelEx(&config, RowInVectors<Format>, call, blocks));
 }
 

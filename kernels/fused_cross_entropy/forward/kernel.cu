@@ -575,9 +575,11 @@ static void Launch(torch::Tensor& logits, const torch::Tensor& target, torch::Te
          vectors > blocks * (int64_t{kFewChunks} * kChunk + kHeld * kThreads))
     blocks *= 2;
   // Few rows are shared by more blocks.
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const auto* const gpu = at::cuda::getCurrentDeviceProperties();
+  const int processors = gpu->multiProcessorCount;
   while (blocks < 8 && call.rows * blocks <= processors) blocks *= 2;
-  if (dense && chunks(blocks) <= kMostChunks && call.rows * blocks < (int64_t{1} << 31) &&
+  if (dense && gpu->major >= 9 && chunks(blocks) <= kMostChunks &&
+      call.rows * blocks < (int64_t{1} << 31) &&
       LaunchOnChip(call, blocks, chunks(blocks), stream)) {
     return;
   }

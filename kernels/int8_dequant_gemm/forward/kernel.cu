@@ -33,12 +33,14 @@ constexpr int kStep = 64;    // depth of a chunk that a warp multiplies
 constexpr int kPiece = 512;  // bytes: 16 for each lane
 constexpr int kMaxStages = 8;
 constexpr int kSharedBytes = 227 * 1024;
-constexpr int64_t kMostTokens = 65535 * 16;  // of a launch, in the smallest tiles
+constexpr int kFewerSharedBytes = 163 * 1024;  // before Hopper
+constexpr int64_t kMostTokens = 65535 * 16;    // of a launch, in the smallest tiles
 
 // Warps of a block: kTeams share each chunk of the depth, the kSides warps of a team the outputs.
-template <class T_, int kUnits_, int kTiles_, int kSides_, int kTeams_>
+template <class T_, int kUnits_, int kTiles_, int kSides_, int kTeams_, int kMost_ = kSharedBytes>
 struct Shape {
   using T = T_;
+  using Smaller = Shape<T_, kUnits_, kTiles_, kSides_, kTeams_, kFewerSharedBytes>;
   static constexpr int kUnits = kUnits_;  // of a warp
   static constexpr int kTiles = kTiles_;
   static constexpr int kSides = kSides_;
@@ -55,9 +57,10 @@ struct Shape {
   static constexpr int kStageBytes = kWeightBytes + kTeams * kTeamBytes;
   static constexpr int kWide = kOutputs + 4;  // keeps tokens' sums in different banks
   static constexpr int kSumBytes = kTeams * kTokens * kWide * 4;
-  static constexpr int kStages = std::min(kMaxStages, kSharedBytes / kStageBytes);
+  static constexpr int kStages = std::min(kMaxStages, kMost_ / kStageBytes);
   static constexpr int kBytes = std::max(kStages * kStageBytes, kSumBytes);
-  static_assert(kStages >= 2 && kBytes <= kSharedBytes);
+  static constexpr bool kFits = kStages >= 2 && kBytes <= kMost_;
+  static_assert(kFits || kMost_ == kFewerSharedBytes);
 };
 
 template <class T>
@@ -444,6 +447,14 @@ static int CeilDiv(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) /
 template <class S, bool kVectors>
 static void LaunchLinear(const Layer<typename S::T>& layer, int slices, typename S::T* y,
                          float4* partial) {
+  if constexpr (S::kBytes > kFewerSharedBytes) {
+    const size_t most = at::cuda::getCurrentDeviceProperties()->sharedMemPerBlockOptin;
+    using Smaller = typename S::Smaller;
+    if constexpr (Smaller::kFits) {
+      if (most < S::kBytes) return LaunchLinear<Smaller, kVectors>(layer, slices, y, partial);
+    }
+    TORCH_CHECK(most >= S::kBytes, "this GPU has too little shared memory for so many tokens");
+  }
   constexpr auto kKernel = Linear<S, kVectors>;
   C10_CUDA_CHECK(
       cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes));

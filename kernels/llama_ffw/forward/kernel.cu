@@ -1015,7 +1015,9 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
                   up_proj.scalar_type() == torch::kFloat32 &&
                   down_proj.scalar_type() == torch::kFloat32,
               "x and the projections must be float32");
-  TORCH_CHECK(x.numel() > 0 && down_proj.numel() > 0, "nothing to do for empty tensors");
+  if (x.numel() == 0 || down_proj.numel() == 0) {
+    return torch::zeros({x.size(0), x.size(1), down_proj.size(0)}, x.options());
+  }
   x = x.contiguous();
   gate_proj = gate_proj.contiguous();
   up_proj = up_proj.contiguous();
