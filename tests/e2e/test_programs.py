@@ -237,6 +237,22 @@ class ProgramsTest(CupelTest):
         done = self.cupel("check", program, "--task", task, "--device", "emu", "--settings", "single", "--trials", "1")
         self.assertEqual(done.codes, {"no_kernel"}, done)
 
+    def test_arguments_may_be_a_few_integers(self):
+        """The recorder knows the values of so few, but they are no single number."""
+        for drawn in ("torch.randint(0, 9, (4,))", "torch.randint(0, 9, (1,))", "torch.randint(0, 9, (2, 3)).int()"):
+            with self.subTest(drawn):
+                task = self.write("gathered.py", "import torch\nfrom torch import nn\nclass Model(nn.Module):\n"
+                                  "    def forward(self, x, index):\n"
+                                  "        return torch.relu(nn.functional.embedding(index, x)) * 2\n"
+                                  f"def get_inputs():\n    return [torch.randn(9, 5), {drawn}]\n"
+                                  "def get_init_inputs():\n    return []\n")
+                program = self.write("program.py", HEAD + "class ModelNew(nn.Module):\n"
+                                     "    def forward(self, x, index):\n"
+                                     "        return ext.scale(F.embedding(index, x), 128)\n")
+                done = self.cupel("check", program, "--task", task, "--device", "emu", "--settings", "single",
+                                  "--trials", "2")
+                self.assertEqual(done.status, 0, done)
+
     def test_modules_in_the_working_directory_are_not_imported(self):
         """Only a cache without answers makes cupel ask Python for its folders."""
         for name in ("json", "re", "math", "contextlib", "torch"):

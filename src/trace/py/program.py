@@ -145,7 +145,8 @@ class Program:
             tensor = self.recording.on_memory(base, dtype, given["offset"], given["shape"], given["strides"])
         storage = self.recording.storages.add(tensor, "argument %d" % number, CUDA)
         storage.argument, storage.is_input, storage.call = number, is_input, self.recording.call
-        if given.get("value") is not None and not tensor.dtype.is_complex:
+        # Hosts in C++ may read several integers; a program is followed with single numbers alone.
+        if given.get("value") is not None and tensor.numel() == 1 and not tensor.dtype.is_complex:
             data = bytearray(base64.b64decode(given["value"]))
             with torch.utils._python_dispatch._disable_current_modes():
                 storage.value = torch.frombuffer(data, dtype=torch.uint8).view(dtype).item()
