@@ -16,6 +16,7 @@
 #include "emu/core/source_line.h"
 #include "emu/decode/cancelled_rounding.h"
 #include "emu/decode/chains.h"
+#include "emu/decode/matrix_operands.h"
 #include "emu/decode/shared_fusion.h"
 #include "emu/decode/wide_registers.h"
 #include "emu/isa/instruction_class.h"
@@ -98,13 +99,39 @@ void Decoder::FinishBlock(Op& op) {
   block_count_ = block_flops_ = 0;
 }
 
+namespace {
+
+/// The scale-d of a warpgroup's product, which reads its sums only if that is true. Null for other
+/// instructions.
+const Operand* ScaleOf(const Instr& instr) {
+  if (instr.op != Opcode::kWgmma) return nullptr;
+  const size_t at = IsSparse(instr) ? 5 : 3;
+  return instr.operands.size() > at ? &instr.operands[at] : nullptr;
+}
+
+bool IsAmong(const std::vector<Operand>& registers, int reg) {
+  return std::ranges::any_of(registers, [&](const Operand& one) { return one.reg == reg; });
+}
+
+}  // namespace
+
 /// Emits checks before an instruction that reads registers that may be undefined. Copies are not
 /// checked, because compilers also copy values that no later path uses.
 void Decoder::CheckDefined(const Instr& instr) {
   if (instr.op == Opcode::kMov || instr.op == Opcode::kSelp) return;
+  const Operand* const scale = ScaleOf(instr);
   for (int reg : UseOf(instr).reads) {
     const int slot = defined_slot_[static_cast<size_t>(reg)];
-    if (slot >= 0 && reg != instr.guard) Emit(Micro::kCheckDefined).src[0] = slot;
+    if (slot < 0 || reg == instr.guard) continue;
+    int adds = -1;
+    if (scale != nullptr && IsAmong(instr.operands[0].elements, reg)) {
+      const bool is_known = scale->kind == OperandKind::kImmediate;
+      if (is_known && scale->bits == 0) continue;
+      if (!is_known) adds = Read(*scale, SlotKind::kPredicate, Type::kPred);
+    }
+    Op& op = Emit(Micro::kCheckDefined);
+    op.src[0] = slot;
+    op.src[1] = adds;
   }
 }
 

@@ -172,16 +172,18 @@ TEST_P(HopperTest, FindsMissingFencesAndBarriers) {
 }
 
 /// Sums of one product that `use` reads without a wait.
-std::string SumsInUse(const char* use) {
+std::string SumsInUse(const std::string& use) {
   return std::string(R"(
 .version 8.0
 .target sm_90a
 .address_size 64
-.visible .entry sums(.param .u64 out) {
+.visible .entry sums(.param .u64 out, .param .u32 adds) {
+  .reg .pred %adds;
   .reg .b32 %r<20>;
   .reg .b64 %rd<6>;
   .shared .align 1024 .b8 tiles[8192];
   mov.u32 %r1, %tid.x;
+  ld.param.u32 %r11, [adds];
   mov.u32 %r2, tiles;
   mad.lo.u32 %r3, %r1, 64, %r2;
   mov.b32 %r4, 0;
@@ -214,7 +216,7 @@ TEST_P(HopperTest, OnlyAdditionsOfTritonMayReadSumsBeforeTheWait) {
   const auto launch = [](const char* use, bool is_of_triton) {
     Interpreter own(SumsInUse(use), GetParam(), is_of_triton);
     own.CheckEverything();
-    return own.Launch("sums", {1}, {128}, own.Empty<int>(128));
+    return own.Launch("sums", {1}, {128}, own.Empty<int>(128), 0);
   };
   const auto finds = [](const LaunchOutcome& outcome, records::Severity severity) {
     return std::ranges::any_of(outcome.findings, [&](const records::Finding& finding) {
@@ -234,6 +236,27 @@ TEST_P(HopperTest, OnlyAdditionsOfTritonMayReadSumsBeforeTheWait) {
     EXPECT_FALSE(outcome.completed) << use << Summary(outcome);
     EXPECT_TRUE(finds(outcome, records::Severity::kError)) << use << Summary(outcome);
   }
+}
+
+// A loop's first product often gets sums that have no value, with scale-d false.
+TEST_P(HopperTest, SumsNeedAValueOnlyIfTheProductAddsToThem) {
+  const auto warns = [](const std::string& scale, int adds) {
+    Interpreter own(SumsInUse("setp.ne.b32 %adds, %r11, 0;\n"
+                              "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 "
+                              "{%r10, %r12, %r13, %r14}, %rd1, %rd1, " +
+                              scale + ", 1, 1, 0, 0;"),
+                    GetParam());
+    own.CheckEverything();
+    const LaunchOutcome outcome = own.Launch("sums", {1}, {128}, own.Empty<int>(128), adds);
+    EXPECT_TRUE(outcome.completed) << Summary(outcome);
+    return std::ranges::any_of(outcome.findings, [](const records::Finding& finding) {
+      return finding.code == "uninitialized_register";
+    });
+  };
+  EXPECT_FALSE(warns("%adds", 0));
+  EXPECT_TRUE(warns("%adds", 1));
+  EXPECT_FALSE(warns("0", 1));
+  EXPECT_TRUE(warns("1", 0));
 }
 
 TEST_P(HopperTest, FindsMisuseOfProducts) {

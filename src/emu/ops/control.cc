@@ -8,7 +8,9 @@
 
 #include "emu/check/report.h"
 #include "emu/check/sync_notes.h"
+#include "emu/core/code.h"
 #include "emu/core/handler_table.h"
+#include "emu/core/launch_state.h"
 #include "emu/core/op.h"
 #include "emu/core/op_flags.h"
 #include "emu/core/warp.h"
@@ -171,10 +173,14 @@ const Op* FenceProxy(Warp& warp, const Op* op) {
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
 }
-/// src[0]: mask of the lanes that have written the register that the next op reads.
+/// src[0]: mask of the lanes that have written the register that the next op reads. src[1]: of the
+/// lanes that read it; -1: all.
 const Op* CheckDefined(Warp& warp, const Op* op) {
-  const uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
+  uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
+  if (op->src[1] >= 0) missing &= MaskAt(warp, op->src[1]);
   if (!warp.checking || missing == 0) return op + 1;
+  // Triton's language has no variables without a value; its compiler leaves such registers unused.
+  if (warp.worker->launch->code->is_of_triton) return op + 1;
   Warn(warp, op, "uninitialized_register",
        "A variable is used here before it has a value on this path.", __builtin_ctz(missing));
   return op + 1;
