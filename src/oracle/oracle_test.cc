@@ -801,6 +801,35 @@ def get_inputs():
   EXPECT_EQ(task::ElementAsDouble(bias, 0), task::ElementAsDouble(bias, 31));
 }
 
+// Far below zero, float32 cannot know the sine of a large product. One such element among many
+// would be judged by the luck of PyTorch's rounding.
+TEST_F(OracleTest, RefusesDrawsOfWhichOneElementFollowsTheRoundingOfProducts) {
+  const auto furthest = [&](const char* name, const std::string& first) {
+    const Task task = MakeTask(
+        "def forward_fn(x, y):\n"
+        "    z = x @ y * 1e-4\n"
+        "    return torch.cat([" +
+            first +
+            "(z[:, :1]), z[:, 1:].tanh()], dim=1)\n"
+            "class Model(nn.Module):\n"
+            "    def forward(self, x, fn=forward_fn):\n"
+            "        return fn(x, torch.randn(257, 1024))\n"
+            "def get_inputs():\n"
+            "    return [torch.randn(1, 257)]\n",
+        "{}", name);
+    const auto found = Special(Shared(), task, Distribution::kNegative);
+    if (!found) return 0.0;
+    double largest = -INFINITY;
+    const task::Tensor& x = *found->args[0].AsTensor();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      largest = std::max(largest, task::ElementAsDouble(x, i));
+    }
+    return largest;
+  };
+  EXPECT_LT(furthest("tanh", "torch.tanh"), -88);
+  EXPECT_GT(furthest("sine", "torch.sin"), -20);  // not that far below, or not at all
+}
+
 TEST_F(OracleTest, DrawsNegativeInputsAsFarBelowZeroAsTheTaskAllows) {
   TorchOracle& oracle = Shared();
   const auto largest = [&](const char* name, const std::string& code, const std::string& drawn) {
@@ -1888,6 +1917,26 @@ def get_inputs():
 TEST_F(OracleTest, WarnsAboutUnknownConfigKeys) {
   TorchOracle oracle(With());
   const Task task = MakeTask(kNormCode, R"({"single_init_configs": [{"colour": 1}],
+      "single_shared_configs": [{"n": 16}], "single_input_configs": [{}]})");
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  EXPECT_EQ(std::get<Case>(outcome).args[0].AsTensor()->shape[1], 16);
+  ASSERT_EQ(oracle.warnings().size(), 1u);
+  EXPECT_THAT(oracle.warnings()[0], HasSubstr("colour"));
+}
+
+TEST_F(OracleTest, WarnsAboutConfigKeysOfAModelWithoutAConstructor) {
+  TorchOracle oracle(With());
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    return x + 1
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=8):
+    return [torch.randn(4, n)]
+)",
+                             R"({"single_init_configs": [{"colour": 1}],
       "single_shared_configs": [{"n": 16}], "single_input_configs": [{}]})");
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");

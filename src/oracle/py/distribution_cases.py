@@ -37,11 +37,15 @@ LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of more is a 
 GOOD_SAMPLE = 1 << 8  # outputs, if the inputs are large
 ATTEMPTS = 3  # draws of a case until one is applicable
 STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result by this share at most
+STEEP_ELEMENT = 2.0 ** -14  # the same for a single element, if there are products, as a share of all elements' RMS
 # Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
 # terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
 # sum 16384 equal numbers serially.
 ROUNDINGS = {"uniform": 16, "offset": 16, "one_offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
              "large": 16, "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS, "denormals": EQUAL_TERMS}
+# Inputs whose products are sums of terms of one sign. Rounding of large partial sums moves them by more than rounding
+# of the inputs: a softmax of large scores depends on it where two of them nearly tie.
+OF_ONE_SIGN = ("uniform", "offset", "one_offset", "negative", "huge_offset", "extremes", "large")
 # Sums of equal terms move by more than the random changes that show conditioning: a normalisation of equal numbers
 # divides the error of their mean by a small number.
 CONDITIONING = {"constant": EQUAL_TERMS / 4}
@@ -99,7 +103,7 @@ def spread_of(task: Task, init: Json, inputs: Json, kind: str, values: str, keep
         task.movable[key] = spread.movable
     movable = task.movable[key]
     if len(movable) < (2 if kind == "one_offset" else 1):
-        raise Inapplicable("the call has too few tensors to replace one")
+        raise Inapplicable("it replaces one of several tensors, and the call has %d that can be replaced" % len(movable))
     return Spread(kind, values, keeps_unsigned, carried, random.Random(seed).choice(movable))
 
 
@@ -148,19 +152,25 @@ class Answer:
             raise Inapplicable("no tensor has numbers of only one sign")  # same as the previous way
         self.reference, self.truth = self.draw.reference(), self.draw.truth()
         check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
-        self.perturbed = self.draw.truth(Noise(seed))
+        lines = self.kind in OF_ONE_SIGN and self.draw.trace.has_products
+        self.perturbed = self.draw.truth(Noise(seed, lines=lines))
         if self.kind == "tiny":
             self.intermediate = intermediate_errors(self.truth, task.draw(seed, init, inputs).truth())
         if spread.values == "far_below" and self.is_steep():
-            raise Inapplicable("rounding of the inputs changes the result too much")
+            raise Inapplicable("rounding changes the result too much")
 
     def is_steep(self) -> bool:
-        share = float32_share(self.draw)
-        for p, t in zip(self.perturbed, self.truth):
-            if t is not None and t.is_floating_point():
-                change, size = squares(p, t)[0], squares(t)[0]
-                if share ** 2 * change > STEEP ** 2 * size:
-                    return True
+        share, products = float32_share(self.draw), self.draw.trace.has_products
+        for p, t, r in zip(self.perturbed, self.truth, self.reference):
+            if t is None or not t.is_floating_point():
+                continue
+            (change, _, largest), (size, count, _) = squares(p, t), squares(t)
+            if share ** 2 * change > STEEP ** 2 * size:
+                return True
+            # PyTorch's own error is that of its products, unless the result is rounded to a shorter type.
+            own = squares(r, t)[2] if roundoff(r.dtype) <= roundoff(torch.float32) else 0.0
+            if products and max(share * largest, own) > STEEP_ELEMENT * math.sqrt(size / max(count, 1)):
+                return True
         return False
 
     def errors(self) -> list[tuple[float, float, float, float] | None]:

@@ -49,6 +49,13 @@ def tells_place(function: Callable[..., Any], result: Any) -> bool:
     return function in PLACES or isinstance(result, torch.device)
 
 
+# Calls that sum products.
+PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "vdot", "inner", "addmm", "addmm_", "addmv",
+            "addbmm", "baddbmm", "baddbmm_", "linear", "bilinear", "einsum", "tensordot", "chain_matmul", "multi_dot",
+            "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+            "scaled_dot_product_attention", "multi_head_attention_forward"}
+
+
 class Call:
     """One call of PyTorch. `answer`: what it returned, if this was a type or where a tensor is. `rounded`: the float8
     types of its results, if it rounded to them, else empty. `rounding`: if it rounded to integers. `choice`: if it
@@ -81,6 +88,10 @@ class Trace:
     @property
     def rounds_to_float8(self) -> bool:
         return any(call.rounded for call in self.calls)
+
+    @property
+    def has_products(self) -> bool:
+        return any(rounding_ties.name_of(call.function) in PRODUCTS for call in self.calls)
 
     def record(self, given: Any = ()) -> Record:
         """The context of PyTorch's own run, which gets the tensors in `given`."""

@@ -40,6 +40,8 @@ def load_module(path: str, alone: bool = False) -> ModuleType:
 
 def accepted_keys(function: Callable[..., Any], values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """(keyword arguments that the signature accepts, names of the others)."""
+    if function is torch.nn.Module.__init__:  # of a class without its own: it names none, but refuses all
+        return {}, list(values)
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return dict(values), []

@@ -2,6 +2,7 @@
 # Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,15 +84,23 @@ def random_bits(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 
 class Noise:
     """Moves each element by step_of() its own type, or by `relative`, with random signs. With direction -1,
-    the signs are the opposite of those with 1."""
+    the signs are the opposite of those with 1. `lines`: moves each line of n elements, along each dimension,
+    together, too, sqrt(n) / 2 times as far. If all terms have one sign, a sum over the line then moves as far as by
+    rounding of its partial sums, one after another. Moves of single elements average out."""
 
-    def __init__(self, seed: int, direction: int = 1, relative: float | None = None) -> None:
+    def __init__(self, seed: int, direction: int = 1, relative: float | None = None, lines: bool = False) -> None:
         self.generator, self.direction, self.relative = torch.Generator(), direction, relative
+        self.lines = lines
         self.generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
 
     def factors(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         step = self.direction * (self.relative or step_of(dtype))
-        return random_bits(tensor, self.generator).mul_(2 * step).add_(1 - step)
+        factors = random_bits(tensor, self.generator).mul_(2 * step).add_(1 - step)
+        for dim in range(tensor.dim() if self.lines else 0):
+            if tensor.numel() > 0:
+                far = step * max(1.0, math.sqrt(tensor.size(dim)) / 2)
+                factors *= random_bits(tensor.narrow(dim, 0, 1), self.generator).mul_(2 * far).add_(1 - far)
+        return factors
 
 
 def to_double(value: Any, noise: Noise | Change | None = None, place: float64_place.Cpu | None = None) -> Any:
