@@ -767,6 +767,40 @@ TEST_F(OracleTest, DrawsTinyInputsForEpsilons) {
   EXPECT_LE(found->outputs[0].conditioning, found->outputs[0].error_scale);
 }
 
+// On a GPU, moving a slice there makes it contiguous, and a slice that is made there stays one.
+TEST_F(OracleTest, InputsHaveTheStridesThatTheyHaveOnAGpu) {
+  const auto strides = [&](const char* name, const std::string& drawn, Distribution kind) {
+    const Task task = MakeTask(
+        "def forward_fn(x):\n    return x + 1\n"
+        "class Model(nn.Module):\n"
+        "    def forward(self, x, fn=forward_fn):\n"
+        "        return fn(x)\n"
+        "def get_inputs():\n"
+        "    return [" +
+            drawn + "]\n",
+        "{}", name);
+    if (kind != Distribution::kUsual) {
+      const auto found = Special(Shared(), task, kind);
+      return found ? found->args[0].AsTensor()->strides : std::vector<int64_t>();
+    }
+    const CaseOutcome outcome = One(Shared(), task);
+    EXPECT_EQ(FailureOf(outcome), "");
+    return std::get<Case>(outcome).args[0].AsTensor()->strides;
+  };
+  for (const Distribution kind : {Distribution::kUsual, Distribution::kNormal}) {
+    EXPECT_THAT(strides("slice", "torch.randn(21, 30)[:, :10]", kind), ElementsAre(10, 1));
+    EXPECT_THAT(strides("there", "torch.randn(21, 30, device='cuda')[:, :10]", kind),
+                ElementsAre(30, 1));
+    EXPECT_THAT(strides("derived", "(torch.randn(21, 30).cuda() * 2)[:, ::3]", kind),
+                ElementsAre(30, 3));
+    EXPECT_THAT(strides("moved", "torch.randn(21, 30)[:, :10].to('cuda')", kind),
+                ElementsAre(10, 1));
+    EXPECT_THAT(strides("turned", "torch.randn(21, 30).t()", kind), ElementsAre(1, 30));
+    EXPECT_THAT(strides("spread", "torch.randn(21, 1, device='cuda').expand(21, 9)", kind),
+                ElementsAre(9, 1));
+  }
+}
+
 TEST_F(OracleTest, OtherDistributionsReplaceEveryParameter) {
   TorchOracle& oracle = Shared();
   const Task task = MakeTask(R"(

@@ -33,12 +33,13 @@ def is_made_on_cuda(function: Callable[..., Any]) -> bool:
 
 
 class OnCpu(TorchFunctionMode):
-    """`used`: whether the code named a CUDA device. Moving a tensor there makes a copy, as on a GPU."""
+    """`used`: whether the code named a CUDA device. Moving a tensor there makes a copy, as on a GPU.
+    `there`: by address, the memory of tensors that would be on one."""
     entered = []  # active instances of this process, the innermost last
 
     def __init__(self) -> None:
         super().__init__()
-        self.used = False
+        self.used, self.there = False, {}
 
     def __enter__(self) -> OnCpu:
         self.entered.append(self)
@@ -53,7 +54,7 @@ class OnCpu(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.cuda:
             self.used = True
-            return args[0].clone(memory_format=kwargs.get("memory_format", torch.preserve_format))
+            return self.placed(args[0].clone(memory_format=kwargs.get("memory_format", torch.preserve_format)))
         if function is torch.Tensor.pin_memory:
             return args[0]
         if kwargs.get("pin_memory"):
@@ -64,10 +65,27 @@ class OnCpu(TorchFunctionMode):
         elif moves and len(args) > 1 and is_cuda(args[1]):
             args = (args[0], "cpu") + tuple(args[2:])
         else:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            return self.placed(result) if self.there and any(map(self.has, args)) else result
         self.used = True
         result = function(*args, **kwargs)
-        return result.clone() if moves and result is args[0] else result
+        return self.placed(result.clone() if moves and result is args[0] else result)
+
+    def placed(self, result: Any) -> Any:
+        """Notes a result that would be on a CUDA device."""
+        if isinstance(result, torch.Tensor) and result.layout == torch.strided:
+            storage = result.untyped_storage()
+            self.there[storage.data_ptr()] = storage  # kept, so that no other memory gets its address
+        return result
+
+    def has(self, value: Any) -> bool:
+        return (isinstance(value, torch.Tensor) and value.layout == torch.strided and
+                value.untyped_storage().data_ptr() in self.there)
+
+
+def is_there(tensor: torch.Tensor) -> bool:
+    """True if the code that runs has made the tensor on a CUDA device, so that it keeps its strides."""
+    return any(mode.has(tensor) for mode in OnCpu.entered)
 
 
 def patch_torch() -> None:

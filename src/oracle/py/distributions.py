@@ -12,6 +12,7 @@ import torch
 
 import float8
 from carried_integers import Carried
+from tensor_values import overlaps
 
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
 NEAR = 4  # columns: where a NaN is near the beginning or the end of a row
@@ -187,6 +188,14 @@ def all_the_same(kind: str, t: torch.Tensor) -> torch.Tensor | None:
     return torch.empty_like(t).fill_(number)
 
 
+def laid_out_as(own: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """`t` with the strides of the task's own tensor, in a copy of its memory: a kernel may rely on them."""
+    if own.stride() == t.stride() or overlaps(own):
+        return t
+    flat = torch.empty(0, dtype=own.dtype, device=own.device).set_(own.untyped_storage().clone())
+    return flat.as_strided(own.shape, own.stride(), own.storage_offset()).copy_(t)
+
+
 class Spread:
     """Replaces the tensors of one draw, using PyTorch's seeded generator."""
 
@@ -242,4 +251,4 @@ class Spread:
                 made = with_structure_of(own, VALUES[self.values](own, value.dtype))
             if integers is not None:
                 made = torch.where(integers, own, made.double())
-            return float8.like(value, made)
+            return laid_out_as(value, float8.like(value, made))

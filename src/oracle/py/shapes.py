@@ -81,7 +81,7 @@ def describe_calls(task: Task, settings: list[Json]) -> list[Json]:
     """For each setting, what its call gets, or {"failure": why}. {"failure": why, "untried": true}, if there was no
     time left."""
     if task.is_problem:
-        raise TaskError("a problem file has no sizes to vary")
+        raise TaskError("a problem file has no sizes to vary; cupel task import makes a task that has some")
     calls, end = [], time.monotonic() + ALL_SECONDS
     with without_values():
         for setting in settings:

@@ -87,5 +87,6 @@ def output_list(result: Any) -> tuple[Outputs, bool]:
             raise TaskError("the reference returns a %s; it must return a tensor or a flat tuple of "
                             "tensors" % type(output).__name__)
     if not any(isinstance(o, torch.Tensor) for o in outputs):
-        raise TaskError("the reference returns no tensor")
+        raise TaskError("the reference returns no tensor; let it return its results, also those that it writes to "
+                        "an argument")
     return outputs, many

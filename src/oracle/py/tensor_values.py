@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+import cuda_on_cpu
 import float64_place
 
 Outputs = Sequence[torch.Tensor | None]  # of one call; None where the function returns None
@@ -58,9 +59,23 @@ def has_subnormals(value: Any) -> bool:
                if is_float(v) and v.dtype in (torch.float32, torch.bfloat16))
 
 
+def overlaps(tensor: torch.Tensor) -> bool:
+    """True if elements share memory, as of expanded tensors."""
+    reach = 0  # of the elements along the dimensions of smaller strides
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
 def as_on_device(tensor: torch.Tensor) -> torch.Tensor:
-    """Gives the tensor the strides that `.to("cuda")` gives: keeps dense ones, else contiguous."""
-    return tensor if tensor.is_contiguous() else tensor.clone(memory_format=torch.preserve_format)
+    """Gives the tensor the strides that `.to("cuda")` gives: keeps dense ones, else contiguous. A tensor that the
+    task's code has made there keeps its own."""
+    if tensor.is_contiguous() or (cuda_on_cpu.is_there(tensor) and not overlaps(tensor)):
+        return tensor
+    return tensor.clone(memory_format=torch.preserve_format)
 
 
 def detached(value: Any) -> Any:
