@@ -128,7 +128,10 @@ std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
     const task::Output& output = wanted.outputs[i];
     if (output.is_none) continue;
     if (view.address.buffer == plan::kNoneOutput) {
-      return WrongReturn(fmt::format("returns None for {}", output.name));
+      return WrongReturn(fmt::format(
+          "returns None for {}; a function that writes its result to an argument needs a wrapper "
+          "that makes the tensor and returns it",
+          output.name));
     }
     // A view of an input is judged by its values: the transpose of a single row is the row. If the
     // task requires moving values, a non-contiguous view avoids the work.
