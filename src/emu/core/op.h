@@ -44,8 +44,7 @@ enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric, k
 /// What a load or store accesses, packed into Op::aux.
 struct AccessShape {
   uint32_t element_bytes = 4;
-  uint32_t elements =
-      1;  // 0: a part of an atomic operation on a vector, which the first part counts
+  uint32_t elements = 1;  // 0: a later part of an atomic operation on a vector
   bool is_signed = false;
   bool store = false;
   bool is_constant = false;  // .const: global memory that is not counted as global

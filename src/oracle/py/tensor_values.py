@@ -100,8 +100,8 @@ def random_bits(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 class Noise:
     """Moves each element by step_of() its own type, or by `relative`, with random signs. With direction -1,
     the signs are the opposite of those with 1. `lines`: moves each line of n elements, along each dimension,
-    together, too, sqrt(n) / 2 times as far. If all terms have one sign, a sum over the line then moves as far as by
-    rounding of its partial sums, one after another. Moves of single elements average out."""
+    together, too, sqrt(n) / 8 times as far. If all terms have one sign, a sum over the line then moves as far as by
+    rounding of its partial sums, one after another, or three times as far. Moves of single elements average out."""
 
     def __init__(self, seed: int, direction: int = 1, relative: float | None = None, lines: bool = False) -> None:
         self.generator, self.direction, self.relative = torch.Generator(), direction, relative
@@ -113,7 +113,7 @@ class Noise:
         factors = random_bits(tensor, self.generator).mul_(2 * step).add_(1 - step)
         for dim in range(tensor.dim() if self.lines else 0):
             if tensor.numel() > 0:
-                far = step * max(1.0, math.sqrt(tensor.size(dim)) / 2)
+                far = step * math.sqrt(tensor.size(dim)) / 8
                 factors *= random_bits(tensor.narrow(dim, 0, 1), self.generator).mul_(2 * far).add_(1 - far)
         return factors
 
