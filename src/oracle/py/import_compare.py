@@ -44,14 +44,14 @@ def same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
 
 
 def note_changes(importing: ImportCalls, buffers: set[str], before: Sequence[Any], after: Sequence[Any]) -> None:
-    """Notes which arguments forward changes. Kernels must not change their arguments. Buffers, such as
-    running means, are excluded, since they are meant to change."""
+    """Notes which arguments forward changes: in the folder, these changes are results, too. Buffers, such as running
+    means, are excluded, since they are meant to change."""
     facts = importing.facts
     changed = [name for name, b, a in zip(list(facts.inputs) + list(facts.state), before, after)
                if isinstance(b, torch.Tensor) and name not in buffers and not same(b, a)]
     if changed:
-        facts.notes.append("forward changes %s in place. A kernel must write to its own tensors instead." %
-                           ", ".join(changed))
+        facts.notes.append("forward changes %s in place. A kernel for this folder must do so, too: what the call leaves "
+                           "there is judged as a result." % ", ".join(changed))
 
 
 def compare(importing: ImportCalls, generated: ModuleType, sizes: Sizes) -> None:
