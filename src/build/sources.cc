@@ -235,17 +235,33 @@ Result<Sources> OpenDescription(const fs::path& kernel) {
   return reader.Take();
 }
 
-/// True if a .cu file includes a header of its own folder or of one below.
-bool IncludesOwnHeaders(const fs::path& kernel) {
-  if (!IsCudaName(kernel.filename().string())) return false;
+/// The headers that a .cu file includes by paths from its own folder: "h.h", "../h.h".
+std::vector<fs::path> OwnHeadersOf(const fs::path& kernel) {
+  std::vector<fs::path> found;
+  if (!IsCudaName(kernel.filename().string())) return found;
   const auto text = os::ReadFile(kernel, kMaxSourceBytes);
-  if (!text) return false;
-  const auto includes = IncludesOf(*text);
-  return std::any_of(includes.begin(), includes.end(), [&](const auto& include) {
-    const fs::path name = fs::path(include.first).lexically_normal();
-    return include.second && name.is_relative() && *name.begin() != ".." &&
-           os::IsFile(kernel.parent_path() / name);
+  if (!text) return found;
+  for (const auto& [include, quoted] : IncludesOf(*text)) {
+    const fs::path name = fs::path(include).lexically_normal();
+    if (quoted && name.is_relative() && os::IsFile(kernel.parent_path() / name)) {
+      found.push_back(name);
+    }
+  }
+  return found;
+}
+
+/// Files may include headers above their folder if the user has named a folder that contains both.
+fs::path RootWithHeaders(fs::path root, const std::vector<fs::path>& sources,
+                         std::span<const fs::path> folders) {
+  const bool looks_above = std::ranges::any_of(sources, [](const fs::path& source) {
+    return std::ranges::any_of(OwnHeadersOf(source),
+                               [](const fs::path& name) { return *name.begin() == ".."; });
   });
+  if (!looks_above) return root;
+  for (const fs::path& folder : folders) {
+    if (IsBelow(root, Normal(folder))) root = Normal(folder);
+  }
+  return root;
 }
 
 /// The deepest folder that contains all of `paths`, which are absolute and normal.
@@ -297,7 +313,7 @@ bool IsCppName(std::string_view name) { return IsOneOf(kCppExtensions, Extension
 
 bool HasSeveralFiles(const fs::path& kernel, std::span<const fs::path> more) {
   return !more.empty() || kernel.extension() == kBundleSuffix || IsDescriptionName(kernel) ||
-         os::IsFolder(kernel) || IncludesOwnHeaders(kernel);
+         os::IsFolder(kernel) || !OwnHeadersOf(kernel).empty();
 }
 
 bool IsLaunchDescription(const Sources& sources) {
@@ -332,7 +348,8 @@ Result<Sources> OpenSources(const fs::path& kernel, std::span<const fs::path> mo
     for (const fs::path& path : more) paths.push_back(Normal(path));
     if (paths.size() > kMaxSourceFiles) return TooMuch(kernel.string());
   }
-  const fs::path root = is_folder ? Normal(kernel) : CommonFolder(paths);
+  const fs::path root =
+      is_folder ? Normal(kernel) : RootWithHeaders(CommonFolder(paths), paths, folders);
   Reader reader(Normal(kernel).filename().string(), root, !is_folder);
   std::set<std::string> allowed;
   for (const fs::path& path : paths) {

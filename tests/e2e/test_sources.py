@@ -116,6 +116,23 @@ class SeveralFiles(CupelTest):
         self.assertIn("headers/tile.h is missing", done.err)
         header.write_text(FILES["headers/tile.h"])
 
+    def test_headers_above_are_found_in_a_folder_that_is_named(self):
+        below = self.op / "src"
+        below.mkdir()
+        for name in ("matmul.cu", "bias.cu", "binding.cpp"):
+            text = (self.op / name).read_text().replace('"headers/tile.h"', '"../headers/tile.h"')
+            (below / name).write_text(text)
+        self.assertIn("../headers/tile.h", (below / "matmul.cu").read_text())
+        args = ["op/src/matmul.cu", "--sources", "op/src/binding.cpp", "op/src/bias.cu"]
+        alone = self.checked(*args)
+        self.assertEqual(alone.codes, {"compile_error"}, alone)
+        record = self.folder / "record.json"
+        done = self.checked(*args, "--include", "op", "--json", record)
+        self.assertEqual(done.status, 0, done)
+        listed = [file["name"] for file in json.loads(record.read_text())["files"]]
+        self.assertEqual(listed, ["src/matmul.cu", "src/binding.cpp", "src/bias.cu", "headers/tile.h"])
+        self.assertEqual(self.cupel("verify", record).status, 0)
+
     def test_lists_and_profiles_take_several_files(self):
         items = [{"kernel": "op", "task": "mnist_linear"},
                  {"kernel": "op/matmul.cu", "sources": ["op/binding.cpp", "op/bias.cu"], "task": "mnist_linear"}]
