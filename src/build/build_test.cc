@@ -425,11 +425,27 @@ TEST_F(SourcesTest, SingleFileHasTheHeadersOfItsFolder) {
   EXPECT_FALSE(sources.files[1].is_compiled);
   MustBuildAll(sources);
   // Not: headers of the system or of other folders, and what does not exist.
-  for (const char* include :
-       {"<common/scale.cuh>", "\"other.cuh\"", "\"../op/common/scale.cuh\""}) {
+  for (const char* include : {"<common/scale.cuh>", "\"other.cuh\""}) {
     WriteIn("one.cu", std::string("#include ") + include + "\n");
     EXPECT_FALSE(HasSeveralFiles(op() / "one.cu", {})) << include;
   }
+}
+
+TEST_F(SourcesTest, HeadersAboveNeedAFolderThatTheUserNames) {
+  WriteIn("common.h", "constexpr float kScale = 2;\n");
+  WriteIn("below/one.cu", "#include \"../common.h\"\n");
+  const fs::path kernel = op() / "below" / "one.cu";
+  EXPECT_TRUE(HasSeveralFiles(kernel, {}));
+  const auto alone = OpenSources(kernel, {}, {});
+  ASSERT_TRUE(alone) << alone.error().ToString();
+  ASSERT_EQ(alone->files.size(), 1u);
+  EXPECT_EQ(alone->files[0].name, "one.cu");
+  const std::vector<fs::path> folders{op()};
+  const auto named = OpenSources(kernel, {}, folders);
+  ASSERT_TRUE(named) << named.error().ToString();
+  ASSERT_EQ(named->files.size(), 2u);
+  EXPECT_EQ(named->files[0].name, "below/one.cu");
+  EXPECT_EQ(named->files[1].name, "common.h");
 }
 
 TEST_F(SourcesTest, NamesWhatTwoFilesDefine) {
