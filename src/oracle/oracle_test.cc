@@ -209,6 +209,14 @@ TEST_F(OracleTest, ScaleAllowsPyTorchsLargestErrorIfFewElementsAreLarge) {
   EXPECT_GT(8 * largest, 128 * y.error_scale / 4);
 }
 
+constexpr char kVectorTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs(n=16):
+    return [torch.randn(n)]
+)";
+
 constexpr char kTail[] = R"(
 class Model(nn.Module):
     def forward(self, x, fn=forward_fn):
@@ -601,17 +609,12 @@ TEST_F(OracleTest, ShapesOfCallsNeedNoMemory) {
 }
 
 TEST_F(OracleTest, ShapesOfSlowReferencesAreGivenUp) {
-  const Task task = MakeTask(R"(
+  const Task task = MakeTask(std::string(R"(
 def forward_fn(x):
     while x.numel() > 8:
         x = x + 0.0
     return x
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs(n=8):
-    return [torch.randn(n)]
-)",
+)") + kVectorTail,
                              R"({"single_input_configs": [{"n": 8}]})", "slow_shapes");
   const auto shapes = Shared().Shapes(task, Direction::kForward, AtSizes(task, {9, 8}));
   ASSERT_TRUE(shapes) << shapes.error().ToString();
@@ -1836,17 +1839,12 @@ TEST_F(OracleTest, GradientsInFiniteFields) {
 }
 
 TEST_F(OracleTest, EndsAReferenceThatTakesTooLong) {
-  const std::string code = R"(
+  const std::string code = std::string(R"(
 def forward_fn(x):
     while x.numel() > 8:
         x = x + 0.0
     return x
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs(n=16):
-    return [torch.randn(n)]
-)";
+)") + kVectorTail;
   const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}, {"n": 8}]})", "endless");
   task::Setting setting = task.SettingsOf(Direction::kForward).at(0);
   setting.reference_seconds = 1;
@@ -1859,7 +1857,7 @@ def get_inputs(n=16):
 // The float64 run ends inside of `with`, which then is left by PyTorch's own call, and asks for a
 // type later.
 TEST_F(OracleTest, LeavesContextsInOrderWhenTimeIsOver) {
-  const std::string code = R"(
+  const std::string code = std::string(R"(
 import time
 def forward_fn(x):
     with torch.enable_grad():
@@ -1868,12 +1866,7 @@ def forward_fn(x):
             time.sleep(1.2)
         x = x * 2
     return x.to(x.dtype)
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs(n=16):
-    return [torch.randn(n)]
-)";
+)") + kVectorTail;
   const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}, {"n": 8}]})", "late");
   task::Setting setting = task.SettingsOf(Direction::kForward).at(0);
   setting.reference_seconds = 1;
@@ -1886,19 +1879,14 @@ def get_inputs(n=16):
 // A failure inside of `with` is reported, not that `with` was left earlier than in PyTorch's own
 // run.
 TEST_F(OracleTest, ReportsWhatFailsInsideOfAContext) {
-  const std::string code = R"(
+  const std::string code = std::string(R"(
 def forward_fn(x):
     with torch.enable_grad():
         if x.element_size() == 8:
             raise RuntimeError("wide numbers")
         x = x * 2
     return x.to(x.dtype)
-class Model(nn.Module):
-    def forward(self, x, fn=forward_fn):
-        return fn(x)
-def get_inputs(n=16):
-    return [torch.randn(n)]
-)";
+)") + kVectorTail;
   const Task task = MakeTask(code, R"({"single_input_configs": [{"n": 16}]})", "inside");
   EXPECT_THAT(FailureOf(One(Shared(), task, Direction::kForward, 0)), HasSubstr("wide numbers"));
 }
