@@ -154,8 +154,7 @@ std::optional<records::Comparison> ContractProblem(const plan::Plan& plan,
   if (!from_arguments && plan.nodes.empty()) {
     return WrongReturn(
         "launches no device work after its first calls: it returns memory that nothing has "
-        "written, or "
-        "that an earlier call filled");
+        "written, or that an earlier call filled");
   }
   return std::nullopt;
 }

@@ -253,6 +253,7 @@ std::vector<fs::path> OwnHeadersOf(const fs::path& kernel) {
 /// Files may include headers above their folder if the user has named a folder that contains both.
 fs::path RootWithHeaders(fs::path root, const std::vector<fs::path>& sources,
                          std::span<const fs::path> folders) {
+  if (folders.empty()) return root;
   const bool looks_above = std::ranges::any_of(sources, [](const fs::path& source) {
     return std::ranges::any_of(OwnHeadersOf(source),
                                [](const fs::path& name) { return *name.begin() == ".."; });

@@ -34,12 +34,13 @@ def is_made_on_cuda(function: Callable[..., Any]) -> bool:
 
 class OnCpu(TorchFunctionMode):
     """`used`: whether the code named a CUDA device. Moving a tensor there makes a copy, as on a GPU.
-    `there`: by address, the memory of tensors that would be on one."""
+    `there`: by address, the memory of tensors that would be on one, if the instance `watches` them. It then keeps all
+    of it, so that no other memory gets its address."""
     entered = []  # active instances of this process, the innermost last
 
-    def __init__(self) -> None:
+    def __init__(self, watches: bool = False) -> None:
         super().__init__()
-        self.used, self.there = False, {}
+        self.used, self.watches, self.there = False, watches, {}
 
     def __enter__(self) -> OnCpu:
         self.entered.append(self)
@@ -73,9 +74,9 @@ class OnCpu(TorchFunctionMode):
 
     def placed(self, result: Any) -> Any:
         """Notes a result that would be on a CUDA device."""
-        if isinstance(result, torch.Tensor) and result.layout == torch.strided:
+        if self.watches and isinstance(result, torch.Tensor) and result.layout == torch.strided:
             storage = result.untyped_storage()
-            self.there[storage.data_ptr()] = storage  # kept, so that no other memory gets its address
+            self.there[storage.data_ptr()] = storage
         return result
 
     def has(self, value: Any) -> bool:

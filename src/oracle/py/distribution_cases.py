@@ -38,14 +38,14 @@ GOOD_SAMPLE = 1 << 8  # outputs, if the inputs are large
 ATTEMPTS = 3  # draws of a case until one is applicable
 STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result by this share at most
 STEEP_ELEMENT = 2.0 ** -14  # the same for a single element, if there are products, as a share of all elements' RMS
-# Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
-# terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
-# sum 16384 equal numbers serially.
-ROUNDINGS = {"uniform": 16, "offset": 16, "one_offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
-             "large": 16, "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS, "denormals": EQUAL_TERMS}
 # Inputs whose products are sums of terms of one sign. Rounding of large partial sums moves them by more than rounding
 # of the inputs: a softmax of large scores depends on it where two of them nearly tie.
 OF_ONE_SIGN = ("uniform", "offset", "one_offset", "negative", "huge_offset", "extremes", "large")
+# Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
+# terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
+# sum 16384 equal numbers serially.
+ROUNDINGS = {**dict.fromkeys(OF_ONE_SIGN, 16), "heavy": 64, "constant": EQUAL_TERMS, "zeros": EQUAL_TERMS,
+             "denormals": EQUAL_TERMS}
 # Sums of equal terms move by more than the random changes that show conditioning: a normalisation of equal numbers
 # divides the error of their mean by a small number.
 CONDITIONING = {"constant": EQUAL_TERMS / 4}
@@ -167,9 +167,11 @@ class Answer:
             (change, _, largest), (size, count, _) = squares(p, t), squares(t)
             if share ** 2 * change > STEEP ** 2 * size:
                 return True
+            if not products:
+                continue
             # PyTorch's own error is that of its products, unless the result is rounded to a shorter type.
             own = squares(r, t)[2] if roundoff(r.dtype) <= roundoff(torch.float32) else 0.0
-            if products and max(share * largest, own) > STEEP_ELEMENT * math.sqrt(size / max(count, 1)):
+            if max(share * largest, own) > STEEP_ELEMENT * math.sqrt(size / max(count, 1)):
                 return True
         return False
 

@@ -41,14 +41,12 @@ def results(result: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
 PLACES = (torch.Tensor.is_cuda.__get__, torch.Tensor.is_cpu.__get__, torch.Tensor.get_device, torch.get_device)
 
 
-# How `with torch.no_grad():` is entered and left, also by an exception. No mode may keep it from that.
-SETS_STATE = (torch._C._set_grad_enabled,)
-
-
 def tells_place(function: Callable[..., Any], result: Any) -> bool:
     return function in PLACES or isinstance(result, torch.device)
 
 
+# How `with torch.no_grad():` is entered and left, also by an exception. No mode may keep it from that.
+SETS_STATE = (torch._C._set_grad_enabled,)
 # Calls that sum products.
 PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "vdot", "inner", "addmm", "addmm_", "addmv",
             "addbmm", "baddbmm", "baddbmm_", "linear", "bilinear", "einsum", "tensordot", "chain_matmul", "multi_dot",

@@ -115,7 +115,7 @@ class Task:
         """`spread`: replaces the tensors that the task draws (distributions.py)."""
         seed_everything(seed)
         self.spread = spread
-        with cuda_on_cpu.OnCpu():
+        with cuda_on_cpu.OnCpu(watches=True):
             if self.is_problem:
                 return ProblemDraw(self, seed, answer)
             kind = BackwardDraw if self.direction == "backward" else ForwardDraw
