@@ -75,7 +75,10 @@ class Constants(unittest.TestCase):
         drawn |= keys("distributions", "LAYOUTS") | keys("distributions", "PLANTED")
         names = set(strings_in(in_cpp("task/distribution.cc", r"> kNames = \{(.*?)\};")))
         self.assertEqual(drawn, names)
-        self.assertLessEqual(keys("distribution_cases", "ROUNDINGS") | keys("float8", "KEEPS"), names)
+        one_sign = constant("distribution_cases", "OF_ONE_SIGN")
+        terms = constant("error_scale", "EQUAL_TERMS")
+        rounded = constant("distribution_cases", "ROUNDINGS", OF_ONE_SIGN=one_sign, EQUAL_TERMS=terms)
+        self.assertLessEqual(set(rounded) | keys("float8", "KEEPS"), names)
 
     def test_case_files_have_the_same_types(self):
         rows = in_cpp("base/dtype.cc", r"> kRows = \{\{(.*?)\}\};")
