@@ -36,6 +36,26 @@ std::string Line(const app::RecordCheck& check) {
                      Short(check.now));
 }
 
+/// The first of `differences`, one per line.
+std::string Listed(const std::vector<judge::Difference>& differences) {
+  std::string out;
+  const size_t shown = std::min(kMostShown, differences.size());
+  for (size_t i = 0; i < shown; ++i) {
+    out += fmt::format("    {}: {} in the record, {} now\n", Plain(differences[i].where),
+                       Plain(differences[i].then, 60), Plain(differences[i].now, 60));
+  }
+  if (shown < differences.size()) {
+    out += fmt::format("    … and {} more\n", differences.size() - shown);
+  }
+  return out;
+}
+
+/// What was compared.
+const char* MeasureOf(const app::Verification& result) {
+  if (result.by_other_version) return "decision, reason codes and the settings' statuses";
+  return result.exactly ? "all numbers except times" : "decision, reason codes and bounds";
+}
+
 const char* Headline(const app::Verification& result) {
   if (result.Holds()) return "VERIFIED";
   return result.IsNotRepeated() ? "NOT REPEATED" : "NOT VERIFIED";
@@ -54,22 +74,16 @@ std::string VerificationText(const app::Verification& result) {
   if (result.repeated.empty()) {
     return out + "  not repeated: the record is about other files\n";
   }
-  const char* measure =
-      result.exactly ? "all numbers except times" : "decision, reason codes and bounds";
-  if (result.differences.empty()) {
-    return out + fmt::format("  repeated  same       {}: {} agree\n", result.repeated, measure);
+  if (!result.differences.empty()) {
+    return out +
+           fmt::format("  repeated  DIFFERS    {}: {} disagree\n", result.repeated,
+                       MeasureOf(result)) +
+           Listed(result.differences);
   }
-  out += fmt::format("  repeated  DIFFERS    {}: {} disagree\n", result.repeated, measure);
-  const size_t shown = std::min(kMostShown, result.differences.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const judge::Difference& difference = result.differences[i];
-    out += fmt::format("    {}: {} in the record, {} now\n", Plain(difference.where),
-                       Plain(difference.then, 60), Plain(difference.now, 60));
-  }
-  if (shown < result.differences.size()) {
-    out += fmt::format("    … and {} more\n", result.differences.size() - shown);
-  }
-  return out;
+  out += fmt::format("  repeated  same       {}: {} agree\n", result.repeated, MeasureOf(result));
+  if (result.changes.empty()) return out;
+  return out + "  other numbers changed, since other tools made the record:\n" +
+         Listed(result.changes);
 }
 
 std::string FailedText(const std::string& record, const Error& error) {

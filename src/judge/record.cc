@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "records/digest.h"
@@ -69,13 +70,19 @@ Json MemberOr(const Json& json, const char* key, Json otherwise) {
   return json[key];
 }
 
-/// The parts that a repeated verdict must reproduce even on a GPU: no counts, and no numbers that
-/// depend on the order of atomics.
-Json Bounds(const Json& record) {
+/// The decision and the codes of the reasons.
+Json Decision(const Json& record) {
   Json out{{"verdict", MemberOr(record, "verdict", Json())}, {"reasons", Json::array()}};
   for (const Json& reason : MemberOr(record, "reasons", Json::array())) {
     out["reasons"].push_back(MemberOr(reason, "code", Json()));
   }
+  return out;
+}
+
+/// The parts that a repeated verdict must reproduce even on a GPU: no counts, and no numbers that
+/// depend on the order of atomics.
+Json Bounds(const Json& record) {
+  Json out = Decision(record);
   Json& settings = out["settings"] = Json::array();
   for (const Json& setting : MemberOr(record, "settings", Json::array())) {
     Json limits = Json::array();
@@ -90,6 +97,29 @@ Json Bounds(const Json& record) {
                         {"limits", std::move(limits)}});
   }
   return out;
+}
+
+/// The statuses of the settings, by id.
+std::map<std::string, Json> Statuses(const Json& record) {
+  std::map<std::string, Json> statuses;
+  for (const Json& setting : MemberOr(record, "settings", Json::array())) {
+    const Json id = MemberOr(setting, "id", Json());
+    statuses[DumpJson(id)] = MemberOr(setting, "status", Json());
+  }
+  return statuses;
+}
+
+/// What another version of cupel must reproduce.
+std::vector<Difference> CompareVerdicts(const Json& then, const Json& now) {
+  Comparer comparer;
+  comparer.Compare("", Decision(then), Decision(now));
+  const auto before = Statuses(then), after = Statuses(now);
+  for (const auto& [id, status] : before) {
+    const auto other = after.find(id);
+    comparer.Compare(fmt::format("settings[{}].status", id), status,
+                     other == after.end() ? Json() : other->second);
+  }
+  return comparer.Take();
 }
 
 /// Removes the reasons why kinds of inputs were not tried: a repetition from given cases does not
@@ -140,16 +170,22 @@ bool IsStillValid(const Json& json, const Basis& now) {
          (now.torch_version.empty() || now.torch_version == verdict.torch_version);
 }
 
-std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool exactly) {
+std::vector<Difference> CompareRecords(const Json& then, const Json& now, Extent extent) {
   Comparer comparer;
-  if (!exactly) {
-    comparer.Compare("", Bounds(then), Bounds(now));
+  if (extent != Extent::kAll) {
+    std::vector<Difference> found;
+    if (extent == Extent::kVerdict) {
+      found = CompareVerdicts(then, now);
+    } else {
+      comparer.Compare("", Bounds(then), Bounds(now));
+      found = comparer.Take();
+    }
     // The emulator's part is deterministic.
+    const Extent others = extent == Extent::kBounds ? Extent::kAll : extent;
     const Json left = MemberOr(then, "other_engines", Json::array());
     const Json right = MemberOr(now, "other_engines", Json::array());
-    auto found = comparer.Take();
     for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-      for (Difference& difference : CompareRecords(left[i], right[i], true)) {
+      for (Difference& difference : CompareRecords(left[i], right[i], others)) {
         difference.where = fmt::format("other_engines[{}].{}", i, difference.where);
         found.push_back(std::move(difference));
       }

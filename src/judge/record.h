@@ -42,9 +42,15 @@ struct Difference {
   std::string then, now;
 };
 
-/// Where a repetition differs, at most 100 places. If `exactly`, compares every number of the
-/// verdict but not who made it, where and when. Otherwise, for engines that are not deterministic,
-/// compares the decision, the codes of the reasons, and the bounds.
-std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool exactly);
+/// How much of a record a repetition must reproduce.
+enum class Extent {
+  kAll,      // every number of the verdict, but not who made it, where and when
+  kBounds,   // the next, and the limits: of engines that are not deterministic
+  kVerdict,  // the decision, the codes of the reasons, and each setting's status: of other versions
+};
+
+/// Where a repetition differs, at most 100 places. The emulator's part of a record of both engines
+/// is compared as a whole, except by kVerdict. That ignores settings that only `now` has.
+std::vector<Difference> CompareRecords(const Json& then, const Json& now, Extent extent);
 
 }  // namespace cupel::judge

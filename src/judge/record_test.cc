@@ -13,6 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
 
 /// A verdict with one trial, like those of `cupel check`.
 records::Verdict Made() {
@@ -152,15 +154,33 @@ TEST(CompareRecords, ReportsDifferingNumbers) {
   other.total_seconds = 7;
   other.provenance.host = "elsewhere";
   other.kernel_path = "other/place.cu";
-  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), true), IsEmpty());
+  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), Extent::kAll), IsEmpty());
   other.settings[0].trials[0].outputs[0].rms_error = 0.333333333333333;
-  const auto found = CompareRecords(then, records::ToJson(Decide(other)), true);
+  const auto found = CompareRecords(then, records::ToJson(Decide(other)), Extent::kAll);
   ASSERT_FALSE(found.empty());
   EXPECT_THAT(found[0].where, HasSubstr("settings[0]."));
   // On a GPU the order of atomics may change the last bits, but not the decision.
-  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), false), IsEmpty());
+  EXPECT_THAT(CompareRecords(then, records::ToJson(Decide(other)), Extent::kBounds), IsEmpty());
   other.settings[0].trials[0].outputs[0].rms_limit = 2;
-  EXPECT_FALSE(CompareRecords(then, records::ToJson(Decide(other)), false).empty());
+  EXPECT_FALSE(CompareRecords(then, records::ToJson(Decide(other)), Extent::kBounds).empty());
+}
+
+TEST(CompareRecords, ComparesVerdictsOfOtherVersions) {
+  const auto differences = [](const Json& now) {
+    return CompareRecords(records::ToJson(Decide(Made())), now, Extent::kVerdict);
+  };
+  Json now = records::ToJson(Decide(Made()));
+  now["settings"][0]["trials"][0]["outputs"][0]["rms_limit"] = 2;
+  now["settings"].push_back(now["settings"][0]);
+  now["settings"].back()["id"] = "of a later version";
+  EXPECT_THAT(differences(now), IsEmpty());
+  now["settings"][0]["status"] = "failed";
+  EXPECT_THAT(differences(now), SizeIs(1));
+  now["settings"].erase(0);
+  EXPECT_THAT(differences(now), SizeIs(1)) << "a missing setting";
+  records::Verdict rejected = Made();
+  rejected.settings[0].trials[0].ok = rejected.settings[0].trials[0].outputs[0].ok = false;
+  EXPECT_THAT(differences(records::ToJson(Decide(rejected))), Not(IsEmpty()));
 }
 
 }  // namespace

@@ -1,10 +1,24 @@
 """Records as evidence: `cupel verify` accepts true records, and detects edited records and other files."""
+import hashlib
 import json
 import pathlib
+import re
+import shutil
 import unittest
 
 import kernels
 from support import CupelTest, SOURCE, ci_share
+
+def with_digest(text):
+    """A record with the digest of its content (docs/formats/verdict.md). Numbers keep their form."""
+    content = json.loads(text, parse_float=lambda number: "#" + number)
+    digest = content["digest"]
+    for member in ("timing", "digest", "signatures"):
+        content.pop(member, None)
+    compact = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    compact = re.sub(r'"#([^"]*)"', r"\1", compact)
+    return text.replace(digest, hashlib.sha256(compact.encode()).hexdigest())
+
 
 GPU = pathlib.Path("/dev/nvidiactl").exists()
 
@@ -112,6 +126,37 @@ class Verify(CupelTest):
         self.assertFalse(checks["digest"])
         self.assertEqual(done.json["repeated"], "rejected")
         self.assertIn("verdict", [d["where"] for d in done.json["differences"]])
+
+    def home_with_other_headers(self):
+        home = self.folder / "home"
+        home.mkdir()
+        for path in SOURCE.iterdir():
+            if path.name in {"python", "share", "src", "tasks"}:
+                (home / path.name).symlink_to(path)
+        shutil.copytree(SOURCE / "shim", home / "shim")
+        self.folder.chmod(0o755)  # under root, the compiler runs as another user
+        header = home / "shim/torch/extension.h"
+        header.write_text(header.read_text() + "// another version\n")
+        return home
+
+    def test_records_of_other_versions_are_compared_by_their_verdicts(self):
+        _, record, stored = self.record(kernels.LINEAR, "--seed", "3")
+        self.assertEqual(with_digest(record.read_text()), record.read_text())
+        limit = json.dumps(stored["settings"][0]["trials"][0]["outputs"][0]["rms_limit"])
+        other = self.write("other.json", with_digest(record.read_text().replace(limit, "0.25")))
+        done = self.verify(other)
+        self.assertEqual(done.status, 1, f"of this version, a number decides: {done}")
+        self.assertFalse(done.json["by_other_version"])
+        env = {**self.environment(), "CUPEL_HOME": str(self.home_with_other_headers())}
+        done = self.verify(other, env=env)
+        self.assertEqual(done.status, 0, done)
+        self.assertTrue(done.json["by_other_version"])
+        self.assertIn("rms_limit", done.json["changes"][0]["where"])
+        self.assertIn("other numbers changed", done.out)
+        other.write_text(with_digest(other.read_text().replace('"verdict": "accepted"', '"verdict": "rejected"')))
+        done = self.verify(other, env=env)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("verdict", [difference["where"] for difference in done.json["differences"]])
 
     def test_detects_a_record_of_another_kernel(self):
         _, record, _ = self.record(kernels.LINEAR, "--seed", "3")

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -124,6 +125,15 @@ std::vector<RecordCheck> CheckTools(const judge::Record& record, const records::
           {"headers", then.shim_hash, mine.shim_hash, false},
           {"oracle", then.oracle_hash, mine.oracle_hash, false},
           {"PTX", then.ptx_hash, mine.ptx_hash, false}};
+}
+
+/// True if a tool differs on which the numbers of a verdict depend.
+bool IsByOtherVersion(const std::vector<RecordCheck>& tools) {
+  constexpr auto kDeciding =
+      std::to_array<std::string_view>({"cupel", "toolkit", "PyTorch", "headers", "oracle"});
+  return std::ranges::any_of(tools, [&](const RecordCheck& tool) {
+    return !tool.IsSame() && std::ranges::find(kDeciding, tool.name) != kDeciding.end();
+  });
 }
 
 /// The question that one engine's verdict answers, about `task`.
@@ -259,6 +269,27 @@ Json Comparable(records::Verdict verdict, const judge::Record& record) {
   return records::ToJson(verdict);
 }
 
+/// Adds how the repetition of `record` differs.
+void Compare(const judge::Record& record, const records::Verdict& again, bool is_exact,
+             Verification& result) {
+  const Json now = Comparable(again, record);
+  const auto extent = is_exact ? judge::Extent::kAll : judge::Extent::kBounds;
+  result.by_other_version = IsByOtherVersion(CheckTools(record, again));
+  result.differences = judge::CompareRecords(
+      record.json, now, result.by_other_version ? judge::Extent::kVerdict : extent);
+  if (result.by_other_version && result.differences.empty())
+    result.changes = judge::CompareRecords(record.json, now, extent);
+}
+
+Json ToJson(const std::vector<judge::Difference>& differences) {
+  Json list = Json::array();
+  for (const judge::Difference& difference : differences) {
+    list.push_back(
+        Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
+  }
+  return list;
+}
+
 /// Whether all checks that decide are the same.
 bool AreSame(const std::vector<RecordCheck>& checks) {
   return std::all_of(checks.begin(), checks.end(),
@@ -293,18 +324,19 @@ Result<Verification> Verify(const VerifyOptions& options, const fs::path& file_o
     for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
     result.repeated = records::Name(again.decision);
     result.exactly = record.verdict.provenance.asked.engine == "emu";
-    result.differences =
-        judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
+    Compare(record, again, result.exactly, result);
   }
   if (!result.why_not_repeated.empty() && !record.verdict.other_engines.empty()) {
     const Subject part = EmulatorsPart(subject);
     VerifyOptions emulated = options;
     emulated.common.device = "emu";
     TRY_ASSIGN(const records::Verdict again, Repeat(emulated, part, events));
-    result.differences =
-        judge::CompareRecords(part.record.json, Comparable(again, part.record), true);
+    Compare(part.record, again, true, result);
     if (result.differences.empty()) {
-      result.why_not_repeated += "; the emulator's part was repeated, and is the same";
+      result.why_not_repeated += result.changes.empty()
+                                     ? "; the emulator's part was repeated, and is the same"
+                                     : "; the emulator's part was repeated, and has the same "
+                                       "verdict, but other numbers";
     } else {
       result.repeated = records::Name(again.decision);
     }
@@ -313,22 +345,25 @@ Result<Verification> Verify(const VerifyOptions& options, const fs::path& file_o
 }
 
 Json ToJson(const Verification& result) {
-  Json json{{"schema", "cupel.verification/1"}, {"record", result.record},
-            {"holds", result.Holds()},          {"verdict", result.verdict},
-            {"kernel", result.kernel},          {"task", result.task},
-            {"checks", Json::array()},          {"repeated", result.repeated},
-            {"exactly", result.exactly},        {"not_repeated", result.why_not_repeated},
-            {"differences", Json::array()}};
+  Json json{{"schema", "cupel.verification/1"},
+            {"record", result.record},
+            {"holds", result.Holds()},
+            {"verdict", result.verdict},
+            {"kernel", result.kernel},
+            {"task", result.task},
+            {"checks", Json::array()},
+            {"repeated", result.repeated},
+            {"exactly", result.exactly},
+            {"not_repeated", result.why_not_repeated},
+            {"by_other_version", result.by_other_version},
+            {"differences", ToJson(result.differences)},
+            {"changes", ToJson(result.changes)}};
   for (const RecordCheck& check : result.checks) {
     json["checks"].push_back(Json{{"name", check.name},
                                   {"same", check.IsSame()},
                                   {"decides", check.decides},
                                   {"then", check.then},
                                   {"now", check.now}});
-  }
-  for (const judge::Difference& difference : result.differences) {
-    json["differences"].push_back(
-        Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
   }
   return json;
 }

@@ -28,7 +28,10 @@ struct Verification {
   std::string repeated;          // the decision this time; empty if not repeated
   std::string why_not_repeated;  // what this machine lacks, if the files match the record
   bool exactly = true;           // compared bit for bit; otherwise only decision and bounds
-  std::vector<judge::Difference> differences;
+  /// Another cupel, PyTorch or toolkit made the record. Only the decision, the codes of the reasons
+  /// and the settings' statuses must be the same, and `changes` lists other numbers.
+  bool by_other_version = false;
+  std::vector<judge::Difference> differences, changes;
   /// True if no check contradicts the record and the repeated verdict is the same.
   bool Holds() const;
   /// True if the hashes match, but the verdict was not repeated because there is no GPU.
