@@ -200,6 +200,7 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
                         compiled.trouble),
             context.name, std::move(diagnostics), false};
   }
+  AddMissingHeaders(compiled.missing_headers, context.files, diagnostics);
   const CallableOperators operators{FrameworkOperators(context.options->shim),
                                     CallsUnqualified(CodeOnly(context.text))};
   BuildFailure failure =

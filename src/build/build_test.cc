@@ -202,6 +202,21 @@ TEST_F(BuildTest, ReportsErrorsOfHostDeviceAndPtxas) {
   EXPECT_TRUE(failure.unsupported);
 }
 
+TEST_F(BuildTest, NamesAllMissingHeaders) {
+  BuildFailure failure =
+      MustFail(Write("#include \"module.h\"\n#include <ATen/native/Foo.h>\n#ifdef OTHER_GPU\n"
+                     "#include <c10/hip/Foo.h>\n#endif\n#include \"mine.h\"\n"
+                     "#  include <cutlass/cutlass.h>\n#include <ATen/native/Bar.h>\n"));
+  EXPECT_EQ(
+      failure.message,
+      "unsupported: PyTorch header ATen/native/Foo.h, line 2; library header (--include FOLDER "
+      "adds headers) cutlass/cutlass.h, line 7; PyTorch header ATen/native/Bar.h, line 8");
+  EXPECT_EQ(failure.where, "kernel.cu:2");
+  failure = MustFail(Write("#include \"first.h\"\n#include \"second.h\"\n"));
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_EQ(failure.message, "first.h: No such file or directory; also second.h");
+}
+
 TEST_F(BuildTest, HidesOtherFilesFromTheCompiler) {
   for (const char* line : {"#include \"/etc/passwd\"", "#include \"../secret.h\"",
                            "#include \"/proc/self/environ\""}) {

@@ -309,6 +309,8 @@ class Sequence {
 /// Adds what another part of the build said. Keeps the trouble that came first, or is a cause.
 void Join(const Compiled& part, Compiled& into) {
   into.output += part.output;
+  into.missing_headers.insert(into.missing_headers.end(), part.missing_headers.begin(),
+                              part.missing_headers.end());
   KeepWeaker(part.sandbox, into.sandbox);
   if (!part.trouble.empty() && (into.trouble.empty() || into.trouble == Sequence::kGivenUp)) {
     into.trouble = part.trouble;
@@ -387,6 +389,30 @@ Result<std::optional<Steps>> StepsOf(const Job& job, const Unit& unit, const Run
   return ParseDryrun(listing.out);
 }
 
+/// The headers that `preprocess` does not find. Nothing if they cannot be listed.
+Result<std::vector<std::string>> MissingHeaders(const Job& job, const Runner& runner,
+                                                Command preprocess) {
+  const auto output = std::find(preprocess.begin(), preprocess.end(), "-o");
+  if (preprocess.end() - output >= 2) preprocess.erase(output, output + 2);
+  // Lists the files of a make rule. Missing ones count as files that make would generate.
+  preprocess.insert(preprocess.end(), {"-M", "-MG"});
+  TRY_ASSIGN(const os::RunResult result, runner.Run(preprocess, true, job.options->stop));
+  std::vector<std::string> missing;
+  if (!result.status.exited || result.status.code != 0) return missing;
+  std::string_view rest = result.out;
+  rest.remove_prefix(std::min(rest.find(": "), rest.size()));
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of(" \n"), rest.size());
+    const fs::path file(rest.substr(0, end));
+    std::error_code error;
+    const bool is_name = !file.empty() && file != ":" && file != "\\";
+    if (is_name && file.is_relative() && !fs::exists(job.folder / file, error))
+      missing.push_back(file.string());
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return missing;
+}
+
 size_t FirstCuda(const std::vector<Unit>& units) {
   const auto first =
       std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.is_cuda; });
@@ -423,6 +449,9 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
     part.link = steps->link.front();
     part.environment = steps->environment;
     TRY_ASSIGN(part.compiled, RunSteps(sequence, *steps, part.ptxas, give_up));
+    if (Contains(part.compiled.output, ": No such file or directory")) {
+      TRY_ASSIGN(part.compiled.missing_headers, MissingHeaders(job, runner, steps->host.front()));
+    }
     return {};
   }
   // An nvcc with an unknown listing does all steps itself, in sequence.

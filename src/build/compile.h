@@ -37,6 +37,9 @@ struct Compiled {
   bool limits = false;  // out of memory, CPU time or file size
   std::string trouble;  // "killed by SIGSEGV"; empty if ok
   std::string output;   // of all tools, for ParseDiagnostics
+  /// If a header is missing: all headers that are, as the sources name them. The compiler stops at
+  /// the first.
+  std::vector<std::string> missing_headers;
   /// The device code of a CUDA unit.
   struct Code {
     std::string ptxas;  // for ParseResources

@@ -2,6 +2,7 @@
 #include "build/diagnostics.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -295,6 +296,7 @@ std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
   });
   BuildFailure failure;
   std::vector<std::string> seen;
+  std::string_view kind;
   for (const Diagnostic& error : errors) {
     const Missing missing = MissingFrom(error.message, operators, has_cublas);
     const std::string& name = missing.name;
@@ -302,10 +304,13 @@ std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
     if (seen.empty()) {
       failure.where = Where(error);
       failure.code = missing.code;
-      failure.message = fmt::format("unsupported: {} ", missing.kind);
+      failure.message = "unsupported: ";
     }
     if (seen.size() < 8) {
-      failure.message += fmt::format("{}{}, line {}", seen.empty() ? "" : "; ", name, error.line);
+      failure.message += seen.empty() ? "" : "; ";
+      if (missing.kind != kind) failure.message += fmt::format("{} ", missing.kind);
+      kind = missing.kind;
+      failure.message += fmt::format("{}, line {}", name, error.line);
     }
     seen.push_back(name);
   }
@@ -340,6 +345,56 @@ std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem
   return diagnostics;
 }
 
+namespace {
+
+/// Where `source` includes `header`: the number of its line, or 0.
+int LineThatIncludes(string_view source, string_view header) {
+  int number = 0;
+  for (const string_view line : SplitLines(source)) {
+    ++number;
+    const string_view code = Trim(line);
+    if (code.starts_with('#') && code.find("include") != string_view::npos &&
+        code.find(header) != string_view::npos) {
+      return number;
+    }
+  }
+  return 0;
+}
+
+/// If `first` is about a missing header: the others that are missing.
+std::vector<std::string> OtherHeaders(const Diagnostic& first,
+                                      const std::vector<Diagnostic>& errors) {
+  std::vector<std::string> others;
+  const std::string named = MissingHeader(first.message);
+  for (const Diagnostic& error : errors) {
+    std::string header = MissingHeader(error.message);
+    if (named.empty() || header.empty() || header == named || others.size() >= 8) continue;
+    others.push_back(std::move(header));
+  }
+  return others;
+}
+
+}  // namespace
+
+void AddMissingHeaders(const std::vector<std::string>& headers,
+                       const std::vector<SourceFile>& files, std::vector<Diagnostic>& diagnostics) {
+  constexpr size_t kMost = 64;
+  for (size_t i = 0; i < std::min(headers.size(), kMost); ++i) {
+    const bool is_known = std::ranges::any_of(diagnostics, [&](const Diagnostic& diagnostic) {
+      return MissingHeader(diagnostic.message) == headers[i];
+    });
+    if (is_known) continue;
+    Diagnostic added;
+    added.message = headers[i] + ": No such file or directory";
+    for (const SourceFile& file : files) {
+      added.line = LineThatIncludes(file.text, headers[i]);
+      added.file = file.name;
+      if (added.line > 0) break;
+    }
+    diagnostics.push_back(std::move(added));
+  }
+}
+
 BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std::string>& sources,
                      const CallableOperators& operators, const std::string& fallback) {
   std::vector<Diagnostic> errors;
@@ -367,7 +422,12 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std:
           "compiled without -rdc, so define it in a header that both include",
           Demangle(*name));
     }
-    if (errors.size() > 1) failure.message += fmt::format(" (and {} more)", errors.size() - 1);
+    const auto other_headers = OtherHeaders(*first, errors);
+    if (!other_headers.empty()) {
+      failure.message += fmt::format("; also {}", fmt::join(other_headers, ", "));
+    } else if (errors.size() > 1) {
+      failure.message += fmt::format(" (and {} more)", errors.size() - 1);
+    }
   }
   failure.diagnostics = std::move(diagnostics);
   return failure;

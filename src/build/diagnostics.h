@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "build/image.h"
+#include "build/sources.h"
 
 namespace cupel::build {
 
@@ -16,6 +17,11 @@ namespace cupel::build {
 /// messages (from the host's and the device's half).
 std::vector<Diagnostic> ParseDiagnostics(std::string_view text,
                                          const std::filesystem::path& folder);
+
+/// Adds an error for each of `headers`, which are missing, if there is none yet: a compiler stops
+/// at the first. Takes the places of the includes from `files`. At most 64.
+void AddMissingHeaders(const std::vector<std::string>& headers,
+                       const std::vector<SourceFile>& files, std::vector<Diagnostic>& diagnostics);
 
 /// PyTorch's operators that a source may call. They distinguish a call of the framework from a
 /// misspelt name.
