@@ -18,6 +18,7 @@
 #include "build/diagnostics.h"
 #include "build/elf.h"
 #include "build/flags.h"
+#include "build/half_hint.h"
 #include "build/is_one_of.h"
 #include "build/operators.h"
 #include "build/source_scan.h"
@@ -209,6 +210,8 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
   if (failure.code == "unsupported_operator" && !context.operators_problem.empty()) {
     failure.message += " (PyTorch's operators are not known: " + context.operators_problem + ")";
   }
+  if (failure.code == "compile_error")
+    failure.message += HalfHint(failure.diagnostics, context.flags);
   return failure;
 }
 

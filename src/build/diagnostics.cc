@@ -136,6 +136,17 @@ std::optional<Diagnostic> ParseLine(string_view line) {
   return std::nullopt;
 }
 
+/// What the line after an error of nvcc about an operator or an overload adds to it, ": const
+/// __half
+/// * float" of "            operand types are: const __half * float". Empty for other lines.
+std::string TypesOf(string_view line) {
+  for (const string_view lead : {"operand types are: ", "argument types are: "}) {
+    string_view rest = Trim(line.substr(0, 8192));
+    if (TakePrefix(rest, lead)) return ": " + std::string(rest);
+  }
+  return {};
+}
+
 /// The word that follows `lead` and ends at `end`.
 std::optional<std::string> Between(string_view text, string_view lead, string_view end) {
   const size_t at = text.find(lead);
@@ -325,10 +336,11 @@ std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
 std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem::path& folder) {
   const std::string prefix = folder.string() + "/";
   std::vector<Diagnostic> diagnostics;
-  for (const string_view line : SplitLines(text)) {
-    if (diagnostics.size() >= kMaxDiagnostics) break;
-    auto diagnostic = ParseLine(line.substr(0, 8192));
+  const auto lines = SplitLines(text);
+  for (size_t i = 0; i < lines.size() && diagnostics.size() < kMaxDiagnostics; ++i) {
+    auto diagnostic = ParseLine(lines[i].substr(0, 8192));
     if (!diagnostic) continue;
+    if (i + 1 < lines.size()) diagnostic->message += TypesOf(lines[i + 1]);
     for (size_t at; (at = diagnostic->message.find(prefix)) != std::string::npos;) {
       diagnostic->message.erase(at, prefix.size());
     }

@@ -85,6 +85,22 @@ TEST(Diagnostics, PrefersErrorsInTheCandidateItself) {
   EXPECT_FALSE(failure.unsupported);
 }
 
+TEST(Diagnostics, NamesTheTypesOfOperands) {
+  const BuildFailure failure = ExplainText(
+      "kernel.cu(6): error: no operator \"*\" matches these operands\n"
+      "            operand types are: const __half * const __half\n"
+      "    if (i < n) y[i] = x[i] * x[i] + x[i];\n"
+      "                           ^\n"
+      "kernel.cu(9): error: no instance of function \"f\" matches the argument list\n"
+      "            argument types are: (float)\n"
+      "kernel.cu(6): error: no operator \"*\" matches these operands\n"
+      "            operand types are: const __half * const __half\n");
+  EXPECT_EQ(failure.message,
+            "no operator \"*\" matches these operands: const __half * const __half (and 1 more)");
+  EXPECT_THAT(failure.diagnostics.at(1).message, HasSubstr("list: (float)"));
+  EXPECT_EQ(failure.diagnostics.size(), 2u);
+}
+
 TEST(Diagnostics, UsesFallbackWithoutErrors) {
   EXPECT_EQ(ExplainText("kernel.cu(1): warning: meh\n").message, "it failed");
 }
