@@ -178,6 +178,35 @@ void SetRmsLimit(const Totals& totals, const task::Output& want, records::Compar
       kRmsFactor * (scale - rounding) + kRoundingFactor * rounding + AbsoluteFloor(want.dtype);
 }
 
+/// The truth that is nearest to an answer, if the numbers in the task's code may be rounded or not.
+class NearestTruth {
+ public:
+  /// All tensors are contiguous and of equal count.
+  NearestTruth(const task::Tensor& got, const task::Tensor& truth,
+               const std::optional<task::Tensor>& rounded)
+      : tensor_(truth) {
+    if (!rounded) return;
+    const Reader value(got), one(truth), two(*rounded);
+    values_.resize(static_cast<size_t>(UsableCount(truth)));
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const double a = one(at), b = two(at), v = value(at);
+      const bool is_between = std::isfinite(a) && std::isfinite(b) && std::isfinite(v);
+      values_[i] = is_between ? std::clamp(v, std::fmin(a, b), std::fmax(a, b)) : a;
+    }
+    tensor_.storage = std::as_bytes(std::span(values_));
+    tensor_.offset = 0;
+  }
+  NearestTruth(const NearestTruth&) = delete;
+  NearestTruth& operator=(const NearestTruth&) = delete;
+
+  const task::Tensor& tensor() const { return tensor_; }
+
+ private:
+  std::vector<double> values_;
+  task::Tensor tensor_;
+};
+
 /// The rule for an answer of the candidate; those of negative controls need no RoundedResults.
 Rule CountingRule(const task::Output& want, const records::Comparison& result) {
   Rule rule = RuleFor(want.dtype, result.max_limit);
@@ -209,7 +238,8 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetMaxLimit(want, result);
   const Compared compared(got, 0, want);
-  const Scanner scan(compared.tensor, want.truth, CountingRule(want, result), want.neighbours);
+  const NearestTruth truth(compared.tensor, want.truth, want.rounded_truth);
+  const Scanner scan(compared.tensor, truth.tensor(), CountingRule(want, result), want.neighbours);
   Totals totals = scan.Run(threads);
   if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
@@ -218,7 +248,7 @@ records::Comparison CompareOn(size_t threads, const task::Tensor& got, const tas
   }
   // No single element is far out, but together they exceed the RMS limit: count each element beyond
   // that limit as wrong.
-  const Scanner strict(got, want.truth, RuleFor(want.dtype, result.rms_limit));
+  const Scanner strict(got, truth.tensor(), RuleFor(want.dtype, result.rms_limit));
   totals = strict.Run(threads);
   result.wrong_count = totals.wrong;
   DescribeErrors(result, strict, totals, true, want);
@@ -232,7 +262,8 @@ records::Comparison CompareQuietly(const task::Tensor& got, const task::Output& 
   if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetMaxLimit(want, result);
   const Compared compared(got, 0, want);
-  const Scanner scan(compared.tensor, want.truth, RuleFor(want.dtype, result.max_limit),
+  const NearestTruth truth(compared.tensor, want.truth, want.rounded_truth);
+  const Scanner scan(compared.tensor, truth.tensor(), RuleFor(want.dtype, result.max_limit),
                      want.neighbours);
   Conclude(scan.Run(ThreadsFor(result.count)), want, result);
   return result;
@@ -270,8 +301,10 @@ records::Comparison CompareWritten(const engine::OutputTensor& got, const task::
     neighbours.reserve(want.neighbours.size());
     for (const task::Tensor& tensor : want.neighbours) neighbours.push_back(of_range(tensor));
     const Compared compared(part, range.begin, want);
-    const Scanner scan(compared.tensor, of_range(want.truth), CountingRule(want, result),
-                       neighbours);
+    std::optional<task::Tensor> rounded;
+    if (want.rounded_truth) rounded = of_range(*want.rounded_truth);
+    const NearestTruth truth(compared.tensor, of_range(want.truth), rounded);
+    const Scanner scan(compared.tensor, truth.tensor(), CountingRule(want, result), neighbours);
     Totals here = scan.Run(1);
     for (int64_t element : here.first_wrong) {
       if (result.first_wrong.size() >= kMostListed) break;

@@ -47,6 +47,26 @@ struct Fixture {
   std::vector<float> got;
 };
 
+TEST(Compare, WhatLiesBetweenTheTruthsOfExactAndRoundedNumbersIsRight) {
+  Fixture f({1000});
+  std::vector<double> rounded = f.truth;
+  for (double& value : rounded) value *= 1 + 0x1p-12;
+  const auto got = [&] { return TensorOf(f.got, f.shape, DType::kF32); };
+  const auto is_right = [&](double share) {
+    f.Change([&](double truth, int64_t) { return truth * (1 + share * 0x1p-12); });
+    task::Output want = f.Want();
+    const bool without = Compare(got(), want).ok;
+    want.rounded_truth = TensorOf(rounded, f.shape, DType::kF64);
+    EXPECT_EQ(CompareQuietly(got(), want).ok, Compare(got(), want).ok);
+    return std::pair(without, Compare(got(), want).ok);
+  };
+  EXPECT_EQ(is_right(0), std::pair(true, true));
+  EXPECT_EQ(is_right(0.5), std::pair(false, true));
+  EXPECT_EQ(is_right(1), std::pair(false, true));
+  EXPECT_EQ(is_right(1.2), std::pair(false, false));
+  EXPECT_EQ(is_right(-0.2), std::pair(false, false));
+}
+
 TEST(Compare, AcceptsCorrectOutputAndReportsError) {
   const records::Comparison c = Fixture({64, 128}).Judge();
   EXPECT_TRUE(c.ok) << c.message;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "judge/scan.h"
 
@@ -41,17 +42,35 @@ bool Agree(double shadow, double truth, double limit) {
   return std::fabs(shadow - truth) <= limit;
 }
 
-/// The distance within which the shadow and the truth of an element agree.
-struct AgreementLimit {
-  double whole = 0;  // of the whole output
-
+/// Which shadows of an element agree with its truth.
+class Agreement {
+ public:
   /// Rounding a constant moves the output by more than a share of its scale only if the task itself
   /// is badly conditioned.
-  AgreementLimit(double scale, const task::Output& want)
-      : whole(std::fmax(kShadowShare * scale, want.conditioning)) {}
+  Agreement(double scale, const task::Output& want)
+      : whole_(std::fmax(kShadowShare * scale, want.conditioning)) {
+    if (want.rounded_truth) rounded_.emplace(*want.rounded_truth);
+  }
+
+  /// Of the whole output.
+  double limit() const { return whole_; }
+
+  /// `truth` of the element at index `i`. A kernel's numbers may be rounded, or some of them.
+  bool Holds(double shadow, double truth, int64_t i) const {
+    const double limit = At(truth);
+    if (Agree(shadow, truth, limit)) return true;
+    if (!rounded_ || !std::isfinite(truth)) return false;
+    const double other = (*rounded_)(i);
+    return shadow >= std::fmin(truth, other) - limit && shadow <= std::fmax(truth, other) + limit;
+  }
+
+ private:
   /// For an output with peaks (softmax, exponentials), the rounding of a constant moves each peak
   /// by the same share of its value.
-  double At(double truth) const { return std::fmax(whole, kShadowShare * std::fabs(truth)); }
+  double At(double truth) const { return std::fmax(whole_, kShadowShare * std::fabs(truth)); }
+
+  double whole_ = 0;
+  std::optional<Reader> rounded_;  // Output::rounded_truth
 };
 
 /// The errors of values whose shadows were reset, in an output of 16 bits. Correct rounding has no
@@ -119,8 +138,8 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const Reader value(view);
   c.causes = got.shadow_causes;
   c.scale = RmsOf(truth, count);
-  const AgreementLimit limit(c.scale, want);
-  c.limit = limit.whole;
+  const Agreement agreement(c.scale, want);
+  c.limit = agreement.limit();
   double own = 0;
   int64_t own_count = 0;
   ResetErrors reset_errors;
@@ -139,7 +158,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       c.own_max = std::fmax(c.own_max, rounding);
       if (std::isfinite(t)) c.largest = std::fmax(c.largest, std::fabs(shadow - t));
     }
-    const bool agrees = Agree(shadow, t, limit.At(t));
+    const bool agrees = agreement.Holds(shadow, t, i);
     if (agrees && !reset) {
       ++c.equal;
     } else if (reset) {
@@ -179,10 +198,11 @@ std::vector<std::byte> BytesWithAgreeingShadows(const engine::OutputTensor& got,
     return bytes;
   }
   const Reader truth(want.truth);
-  const AgreementLimit limit(RmsOf(truth, want.truth.numel()), want);
+  const Agreement agreement(RmsOf(truth, want.truth.numel()), want);
   for (size_t i = 0; i < got.shadow.size(); ++i) {
-    const double shadow = got.shadow[i], t = truth(static_cast<int64_t>(i));
-    if (!Agree(shadow, t, limit.At(t))) continue;
+    const double shadow = got.shadow[i];
+    const auto at = static_cast<int64_t>(i);
+    if (!agreement.Holds(shadow, truth(at), at)) continue;
     is_single ? PutNumber<float>(shadow, bytes, i) : PutNumber<double>(shadow, bytes, i);
   }
   return bytes;

@@ -56,6 +56,24 @@ TEST(Shadow, EqualUpToFloat32Constants) {
   EXPECT_FALSE(c.reduced_precision);
 }
 
+TEST(Shadow, NumbersOfTheTaskMayBeRounded) {
+  ShadowFixture f;
+  std::vector<double> rounded = f.truth;
+  for (double& value : rounded) value *= 1 + 0x1p-16;
+  const auto judge = [&](double share) {
+    for (size_t i = 0; i < f.truth.size(); ++i)
+      f.got.shadow[i] = f.truth[i] * (1 + share * 0x1p-16);
+    task::Output want = f.Want();
+    const bool is_known = CompareShadows(f.got, want).ok();
+    want.rounded_truth = TensorOf(rounded, f.shape, DType::kF64);
+    return std::pair(is_known, CompareShadows(f.got, want).ok());
+  };
+  EXPECT_EQ(judge(1), std::pair(false, true));
+  EXPECT_EQ(judge(0.5), std::pair(false, true)) << "some are rounded";
+  EXPECT_EQ(judge(1.5), std::pair(false, false));
+  EXPECT_EQ(judge(-0.5), std::pair(false, false));
+}
+
 TEST(Shadow, RejectsDisagreementWithinTolerance) {
   ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;

@@ -1768,6 +1768,66 @@ TEST_F(OracleTest, RoundingOfSavedResultsBelongsToTheConditioning) {
   EXPECT_GT(conditioning("y"), 10 * of_inputs);
 }
 
+/// A task whose function returns `result` after the lines of `before`. The model passes 0.999.
+std::string WithNumbers(const std::string& before, const std::string& result) {
+  return before + "\ndef forward_fn(x, beta, power=0.999):\n    return " + result + R"(
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.beta = 0.999
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.beta)
+def get_inputs():
+    return [torch.randn(100)]
+)";
+}
+
+TEST_F(OracleTest, NumbersOfTheTaskMayBeRoundedToFloat32) {
+  TorchOracle& oracle = Shared();
+  const double beta = 0.999, rounded = 0.999F;
+  int made = 0;
+  /// The rounded truth as a multiple of the truth; 1 if there is none.
+  const auto factor = [&](const std::string& before, const std::string& result) {
+    const Task task = MakeTask(WithNumbers(before, result), "{}", fmt::format("rounds_{}", made++));
+    const CaseOutcome outcome = One(oracle, task);
+    EXPECT_EQ(FailureOf(outcome), "") << result;
+    const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+    if (!y.rounded_truth) return 1.0;
+    return task::ElementAsDouble(*y.rounded_truth, 7) / task::ElementAsDouble(y.truth, 7);
+  };
+  const double once = (1 - rounded) / (1 - beta),
+               often = (1 - rounded * rounded) / (1 - beta * beta);
+  EXPECT_GT(std::abs(once - 1), 1e-5);
+  EXPECT_NEAR(factor("", "x * (1 - 0.999)"), once, 1e-9) << "a literal, which Python folds";
+  EXPECT_NEAR(factor("BETA = 0.999", "x * (1 - BETA)"), once, 1e-9);
+  EXPECT_NEAR(factor("", "x * (1 - beta)"), once, 1e-9) << "an argument";
+  EXPECT_NEAR(factor("", "x * (1 - power)"), once, 1e-9) << "a default";
+  EXPECT_NEAR(factor("def share():\n    return 1 - 0.999 ** 2", "x * share()"), often, 1e-9);
+  EXPECT_EQ(factor("", "x * 0.999 + 1e-5"), 1) << "as a float32 constant";
+  EXPECT_EQ(factor("", "x * (1 - 0.5)"), 1) << "exact";
+  EXPECT_EQ(factor("EPS = 1e-12", "x / (EPS + 0.001)"), 1) << "small numbers stay";
+}
+
+TEST_F(OracleTest, NumbersOfProblemsMayBeRoundedToFloat32) {
+  const fs::path path = folder_.path() / "8_Rounded.py";
+  std::ofstream(path) << R"(
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, betas):
+        super().__init__()
+        self.betas = betas
+    def forward(self, x):
+        return x * (1 - self.betas[1])
+def get_inputs():
+    return [torch.randn(16)]
+def get_init_inputs():
+    return [(0.9, 0.999)]
+)";
+  const CaseOutcome outcome = One(Shared(), *task::LoadTask(path.string(), ""));
+  ASSERT_EQ(FailureOf(outcome), "");
+  EXPECT_TRUE(std::get<Case>(outcome).outputs.at(0).rounded_truth);
+}
+
 TEST_F(OracleTest, TypesAreKnownWhereSavedResultsMove) {
   TorchOracle& oracle = Shared();
   for (const std::string saved : {"x", "y"}) {

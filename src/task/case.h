@@ -34,6 +34,9 @@ struct Output {
   std::vector<int64_t> shape;  // the contract
   Tensor reference;            // as PyTorch computes it, contract dtype, contiguous
   Tensor truth;                // float64 (or the contract dtype for integers), contiguous
+  /// The truth if the numbers in the task's code were rounded to float32, as a kernel's are. Only
+  /// if that changes the output: 1 - 0.999 is 0.00099998713 of the rounded number.
+  std::optional<Tensor> rounded_truth;
   /// Integer outputs only: other right results. The truth if what the reference rounds within
   /// rounding of a tie is below the tie, or above it; and if it named others of equal elements. An
   /// element that equals that of the truth or one of these is right.

@@ -147,6 +147,13 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   if (entry.contains("neighbours")) {
     TRY_ASSIGN(output.neighbours, ReadNeighbours(file, entry, output, what));
   }
+  if (entry.contains("rounded_truth")) {
+    TRY_ASSIGN(output.rounded_truth, FindTensor(file, entry, "rounded_truth", what));
+    if (output.rounded_truth->dtype != DType::kF64 || !IsFloating(output.dtype) ||
+        output.rounded_truth->shape != output.shape) {
+      return NotACase(what, "rounded_truth has another dtype or shape than the truth");
+    }
+  }
   if (entry.contains("ranking")) {
     TRY_ASSIGN(output.ranking, ReadRanking(file, entry, output, what));
   }

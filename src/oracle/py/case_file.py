@@ -233,6 +233,10 @@ def write_case(task: Task, request: Json, folders: list[str], name: str, draw: D
             raise Inapplicable("more than %d elements are equally large, and any may be named" % equal_choices.MOST)
     outputs = [case.output(i, n, r, t, s, c, draw.trace.rounds_to_float8, a, k) for i, (n, r, t, s, c, a, k) in
                enumerate(zip(draw.names, reference, truth, scales, conditions, around, ranked))]
+    for i, tensor in enumerate(task.numbers.truth(draw, truth)):
+        if tensor is not None:
+            outputs[i]["rounded_truth"] = "output.%d.rounded_truth" % i
+            case.add(outputs[i]["rounded_truth"], tensor.reshape(-1), tensor.shape)
     if case.share_wrong > MOST_WRONG and request.get("distribution", "usual") != "usual":
         raise Inapplicable("%.2g %% of PyTorch's own integers or indices are not those of float64" %
                            (100 * case.share_wrong))

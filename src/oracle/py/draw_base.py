@@ -16,7 +16,7 @@ import rankings
 import rounding_ties
 from float64_place import Cpu
 from oracle_types import Json
-from tensor_values import Change, Noise, Outputs, is_float, leaves, to_double, tree_map
+from tensor_values import Change, Noise, Outputs, is_float, leaves, rounded, to_double, tree_map
 
 
 class Captured(BaseException):
@@ -45,6 +45,7 @@ class Draw:
     changed: Sequence[int] = ()  # the last outputs: positions of arguments' tensors that the function changes
     is_tuple = False
     keeps_whole_numbers = False  # whether changes of the inputs leave out all whole numbers
+    rounds_numbers = False  # whether the call's own numbers are rounded to float32
 
     def __init__(self) -> None:
         self.copies = {}  # of the call's tensors where the truth is computed, by id()
@@ -61,6 +62,14 @@ class Draw:
         place = float64_place.place_for(sum(t.numel() for t in tensors))
         with place.work():
             return self.truth_at(place, noise)
+
+    def truth_of_rounded_numbers(self) -> Outputs:
+        """The truth if the numbers of the call, beside its tensors, are rounded to float32."""
+        self.rounds_numbers = True
+        try:
+            return self.truth()
+        finally:
+            self.rounds_numbers = False
 
     def neighbours(self) -> list[Outputs]:
         """The truth if all numbers that the reference rounds to integers, and that lie within rounding of a
@@ -122,7 +131,7 @@ class Draw:
 
         def double(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
-                return value
+                return rounded(value) if self.rounds_numbers else value
             position, source = next(positions), value
             if place is not float64_place.CPU:
                 if id(value) not in self.copies:

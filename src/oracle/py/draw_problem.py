@@ -12,6 +12,7 @@ import float8
 from draw_base import Draw
 from float64_place import Cpu
 from float64_truth import in_float64
+from rounded_numbers import round_attributes
 from task_code import no_random_numbers, output_list
 from task_error import TaskError
 from tensor_values import Change, Noise, Outputs, as_on_device, cloned, to_double, tree_map
@@ -128,6 +129,8 @@ class ProblemDraw(Draw):
 
     def truth_at(self, place: Cpu, noise: Noise | Change | None) -> Outputs:
         model = place.put(copy.deepcopy(self.model).double())
+        if self.rounds_numbers:
+            round_attributes(model)
         for _, tensor, put in loose_tensors(model):
             put(to_double(tensor, place=place))
         if noise is not None:

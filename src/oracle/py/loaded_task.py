@@ -18,6 +18,7 @@ from draw_base import Draw
 from draw_forward import ForwardDraw
 from draw_problem import ProblemDraw
 from oracle_types import Json
+from rounded_numbers import Numbers
 from task_code import accepted_keys, load_module, seed_everything
 from task_error import TaskError
 from tensor_values import as_on_device, tree_map, unchanged
@@ -38,6 +39,7 @@ class Task:
         self.layouts: dict[str, list[Layout | None]] = {}  # by setting
         self.spread: Callable[[Any], Any] = unchanged
         self.module = load_module(self.path)
+        self.numbers = Numbers(self.module)
         self.model_class = self.need("Model", "class Model(nn.Module)")
         self.get_inputs = self.need("get_inputs", "get_inputs() that returns the inputs")
         if self.is_problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,14 @@ def tree_map(f: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(tree_map(f, v) for v in value)
     return f(value)
+
+
+def rounded(value: Any) -> Any:
+    """A float of 1/2 and more as float32, all else as it is. Smaller numbers are rounded by so little that what is
+    computed from them, such as 1 - 0.1, differs by no more than a float32 constant."""
+    if type(value) is not float or not 0.5 <= abs(value) <= torch.finfo(torch.float32).max:
+        return value
+    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def leaves(value: Any) -> list[Any]:
