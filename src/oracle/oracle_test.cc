@@ -1804,6 +1804,7 @@ TEST_F(OracleTest, NumbersOfTheTaskMayBeRoundedToFloat32) {
   EXPECT_NEAR(factor("", "x * (1 - power)"), once, 1e-9) << "a default";
   EXPECT_NEAR(factor("def share():\n    return 1 - 0.999 ** 2", "x * share()"), often, 1e-9);
   EXPECT_EQ(factor("", "x * 0.999 + 1e-5"), 1) << "as a float32 constant";
+  EXPECT_EQ(factor("", "x * int(0.7 * 100)"), 1) << "69 instead of 70 is no rounding";
   EXPECT_EQ(factor("", "x * (1 - 0.5)"), 1) << "exact";
   EXPECT_EQ(factor("EPS = 1e-12", "x / (EPS + 0.001)"), 1) << "small numbers stay";
 }

@@ -17,7 +17,9 @@ import memory_limit
 from draw_base import Draw
 from tensor_values import Outputs, leaves, rounded, tree_map
 
-LEAST_EFFECT = 2.0 ** -24  # of an element, or of the output's RMS: an effect below it never matters
+# Effects on an element that count, as shares of it or of the output's RMS. Smaller ones never matter. If there is a
+# larger one, it is no rounding error: int(0.7 * 100) is 69 of the rounded number, and x > 0.9 decides otherwise.
+LEAST_EFFECT, MOST_EFFECT = 2.0 ** -24, 2.0 ** -8
 
 
 class RoundLiterals(ast.NodeTransformer):
@@ -107,8 +109,8 @@ def differing(rounded_outputs: Outputs, truth: Outputs) -> Outputs:
         with float64_place.place_of(t).work():
             r, t = r.to(torch.float64).cpu(), t.to(torch.float64).cpu()
         finite = torch.where(torch.isfinite(t), t, torch.zeros_like(t))
-        limit = LEAST_EFFECT * finite.abs().clamp_(min=float(finite.square().mean().sqrt()))
-        if bool(((r - t).abs() > limit).any()):
+        effect = (r - t).abs() / finite.abs().clamp_(min=float(finite.square().mean().sqrt()))
+        if bool((effect > LEAST_EFFECT).any()) and not bool((effect > MOST_EFFECT).any()):
             found[-1] = r
     return found
 
