@@ -448,10 +448,11 @@ Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
   // All files get the same definitions, because they share the shim's types.
   const std::vector<std::string> lean = LeanDefinitions(context.text);
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
-  // The candidate may need something that the lean headers omit, so build again with the full ones.
-  // More headers do not help if the compiler exceeded its limits.
+  // The candidate may need something that the lean headers omit, or C++20, so build again with the
+  // full ones and as PyTorch does. That does not help if the compiler exceeded its limits.
+  const bool is_newer = !compilation.compiled.ok && UseNewestStandard(options.flags, context.flags);
   if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
-      !lean.empty()) {
+      (!lean.empty() || is_newer)) {
     TRY_ASSIGN(compilation, RunCompiler(context, {}));
   }
   // Headers of single operators are many, and few sources include them.
@@ -468,6 +469,7 @@ Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
     }
   }
   for (Image& image : images) {
+    image.flags = context.flags;
     image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   }
   TRY_ASSIGN(SourcesOutcome outcome, Finish(context, std::move(compilation), std::move(images)));

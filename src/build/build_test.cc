@@ -202,6 +202,17 @@ TEST_F(BuildTest, ReportsErrorsOfHostDeviceAndPtxas) {
   EXPECT_TRUE(failure.unsupported);
 }
 
+TEST_F(BuildTest, CompilesAsCpp20IfCpp17DoesNotDo) {
+  const std::string newer = std::string(kKernel) +
+                            "enum class Kind { kOne };\nKind kind() {\n  using enum Kind;\n"
+                            "  return kOne;\n}\n";
+  EXPECT_THAT(MustBuild(Write(newer)).flags, Contains("-std=c++20"));
+  EXPECT_THAT(MustBuild(Write(newer)).flags, Contains("-std=c++20")) << "from the cache";
+  EXPECT_THAT(MustBuild(Write(kKernel)).flags, Contains("-std=c++17"));
+  options_.flags = {"-std=c++17"};
+  EXPECT_EQ(MustFail(Write(newer)).code, "compile_error");
+}
+
 TEST_F(BuildTest, NamesAllMissingHeaders) {
   BuildFailure failure =
       MustFail(Write("#include \"module.h\"\n#include <ATen/native/Foo.h>\n#ifdef OTHER_GPU\n"

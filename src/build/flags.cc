@@ -188,6 +188,22 @@ AnswerFlags FlagsOfAnswer(const std::vector<std::string>& flags) {
   return answer;
 }
 
+namespace {
+
+constexpr const char* kUsualStandard = "-std=c++17";
+
+bool NamesStandard(const std::string& flag) {
+  return flag.find("std=") != std::string::npos && !StartsWith(flag, "-D");
+}
+
+}  // namespace
+
+bool UseNewestStandard(const std::vector<std::string>& extra, std::vector<std::string>& flags) {
+  if (std::ranges::any_of(extra, NamesStandard)) return false;
+  std::ranges::replace(flags, std::string(kUsualStandard), std::string("-std=c++20"));
+  return true;
+}
+
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra) {
   TRY_ASSIGN(std::vector<std::string> asked, JoinFlags(extra));
   bool optimization = true, fast_math = true, standard = true;
@@ -203,12 +219,12 @@ Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& 
     }
     if (StartsWith(flag, "-O")) optimization = false;
     if (flag.find("fast") != std::string::npos && !StartsWith(flag, "-D")) fast_math = false;
-    if (flag.find("std=") != std::string::npos && !StartsWith(flag, "-D")) standard = false;
+    if (NamesStandard(flag)) standard = false;
   }
   std::vector<std::string> flags;
   if (optimization) flags.emplace_back("-O3");
   if (fast_math) flags.emplace_back("--use_fast_math");
-  if (standard) flags.emplace_back("-std=c++17");
+  if (standard) flags.emplace_back(kUsualStandard);
   for (const char* flag : {"-lineinfo", "--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__",
                            "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
                            "-D__CUDA_NO_HALF2_OPERATORS__"}) {
