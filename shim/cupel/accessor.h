@@ -15,13 +15,13 @@ struct Float8_e4m3fn;
 namespace cupel::shim {
 template <class T>
 struct IsElement
-    : std::bool_constant<std::is_same_v<T, uint8_t> || std::is_same_v<T, int8_t> ||
-                         std::is_same_v<T, int16_t> || std::is_same_v<T, int> ||
-                         std::is_same_v<T, int64_t> || std::is_same_v<T, float> ||
-                         std::is_same_v<T, double> || std::is_same_v<T, bool> ||
-                         std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16> ||
-                         std::is_same_v<T, c10::Float8_e5m2> ||
-                         std::is_same_v<T, c10::Float8_e4m3fn>> {};
+    : std::bool_constant<
+          std::is_same_v<T, uint8_t> || std::is_same_v<T, int8_t> || std::is_same_v<T, int16_t> ||
+          std::is_same_v<T, int> || std::is_same_v<T, int64_t> || std::is_same_v<T, uint16_t> ||
+          std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> || std::is_same_v<T, float> ||
+          std::is_same_v<T, double> || std::is_same_v<T, bool> || std::is_same_v<T, c10::Half> ||
+          std::is_same_v<T, c10::BFloat16> || std::is_same_v<T, c10::Float8_e5m2> ||
+          std::is_same_v<T, c10::Float8_e4m3fn>> {};
 }  // namespace cupel::shim
 
 namespace at {

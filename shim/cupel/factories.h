@@ -86,13 +86,23 @@ inline Tensor from_blob(void* data, IntArrayRef size, IntArrayRef stride,
   return CupelFromBlob(data, size, stride, options, nullptr, nullptr);
 }
 template <class D, class = decltype(std::declval<D&>()(static_cast<void*>(nullptr)))>
-Tensor from_blob(void* data, IntArrayRef size, D deleter, TensorOptions options = {}) {
+Tensor CupelFromBlob(void* data, IntArrayRef size, optional<IntArrayRef> stride, D deleter,
+                     TensorOptions options) {
   auto release = [](void* context, uint64_t address) {
     D* held = static_cast<D*>(context);
     (*held)(reinterpret_cast<void*>(address));
     delete held;
   };
-  return CupelFromBlob(data, size, nullopt, options, release, new D(std::move(deleter)));
+  return CupelFromBlob(data, size, stride, options, release, new D(std::move(deleter)));
+}
+template <class D, class = decltype(std::declval<D&>()(static_cast<void*>(nullptr)))>
+Tensor from_blob(void* data, IntArrayRef size, D deleter, TensorOptions options = {}) {
+  return CupelFromBlob(data, size, nullopt, std::move(deleter), options);
+}
+template <class D, class = decltype(std::declval<D&>()(static_cast<void*>(nullptr)))>
+Tensor from_blob(void* data, IntArrayRef size, IntArrayRef stride, D deleter,
+                 TensorOptions options = {}) {
+  return CupelFromBlob(data, size, stride, std::move(deleter), options);
 }
 
 #if CUPEL_BODIES

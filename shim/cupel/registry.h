@@ -28,6 +28,8 @@ struct Frame {
 struct Function {
   Text name;
   std::vector<Argument> args;  // as many as the C++ function has
+  Text schema;                 // of TORCH_LIBRARY's operators, if there is one
+  bool is_boxed = false;       // it has the arguments and results of its schema, as words
   void* callable = nullptr;
   bool (*invoke)(Function& self, Frame& frame) = nullptr;  // false: an argument did not fit
   void (*type_name)(Text& text, int arg) = nullptr;        // arg -1: the result
@@ -63,8 +65,20 @@ class Registry {
   const char* entry_ = "";
 };
 
-/// Sets names and defaults of `f`'s arguments from "name(Tensor x, float eps=1e-5) -> Tensor".
-void ApplySchema(Function& f, const char* schema);
+/// "name(Tensor x, Tensor(a!)? y=None, float eps=1e-5) -> (Tensor, Tensor)".
+struct Schema {
+  struct Argument {
+    Text type;  // without aliases: "Tensor?", "int[2]"
+    Text name;
+    std::optional<Value> default_value;
+  };
+  std::vector<Argument> arguments;
+  std::vector<Text> results;  // types
+};
+Schema ParseSchema(const char* text);
+/// Sets names and defaults of `f`'s arguments. Refuses if `f` has other arguments or results than
+/// its schema: PyTorch refuses to load it, or passes numbers of one type as another.
+void ApplySchema(Function& f);
 
 struct ModuleEntry {
   void (*initialise)(Registry& registry);
@@ -213,7 +227,8 @@ __attribute__((visibility("hidden"))) CUPEL_INLINE Registry& Registry::Get() {
 CUPEL_INLINE void Registry::Finish() {
   for (Function* f : operators_) {
     for (const auto& [name, schema] : schemas_)
-      if (std::strcmp(name.c_str(), f->name.c_str()) == 0) ApplySchema(*f, schema.c_str());
+      if (std::strcmp(name.c_str(), f->name.c_str()) == 0) f->schema = Text() << schema.c_str();
+    if (!f->schema.empty()) ApplySchema(*f);
     functions_.push_back(f);
   }
   for (Function* f : functions_)
@@ -243,31 +258,142 @@ CUPEL_INLINE std::optional<Value> SchemaDefault(const char* text, size_t length)
   return std::nullopt;
 }
 
-CUPEL_INLINE void ApplySchema(Function& f, const char* schema) {
-  const char* at = std::strchr(schema, '(');
-  for (size_t i = 0; at && i < f.args.size(); ++i) {
+/// The end of an argument or a result: of the text until a comma or bracket that is not inside of
+/// others, as in Tensor(a!) or int[2].
+CUPEL_INLINE const char* SchemaPart(const char* at) {
+  int depth = 0;
+  for (; *at && (depth || (*at != ',' && *at != ')')); ++at)
+    depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+  return at;
+}
+
+/// A type without its alias: Tensor(a!)? is Tensor?.
+CUPEL_INLINE Text SchemaType(const char* begin, const char* end) {
+  Text type;
+  bool is_alias = false;
+  for (; begin < end; ++begin) {
+    is_alias = is_alias || *begin == '(';
+    if (!is_alias && *begin != ' ') type.Append(begin, 1);
+    is_alias = is_alias && *begin != ')';
+  }
+  return type;
+}
+
+CUPEL_INLINE Schema ParseSchema(const char* text) {
+  Schema schema;
+  const char* at = std::strchr(text, '(');
+  while (at && (*at == '(' || *at == ',')) {
     const char* begin = ++at;
-    int depth = 0;  // of brackets, as in Tensor(a!) or int[2]
-    for (; *at && (depth || (*at != ',' && *at != ')')); ++at)
-      depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+    at = SchemaPart(at);
     const char* end = at;
+    while (begin < end && *begin == ' ') ++begin;
     while (end > begin && end[-1] == ' ') --end;
+    if (begin == end || *begin == '*') continue;  // the mark of keyword-only arguments
+    Schema::Argument argument;
     const char* equals = begin;
     while (equals < end && *equals != '=') ++equals;
     if (equals < end) {
       const char* value = equals + 1;
       while (*value == ' ') ++value;
-      f.args[i].default_value = SchemaDefault(value, static_cast<size_t>(end - value));
+      argument.default_value = SchemaDefault(value, static_cast<size_t>(end - value));
     }
     const char* last = equals;
     while (last > begin && last[-1] == ' ') --last;
     const char* first = last;
     while (first > begin && first[-1] != ' ') --first;
-    if (first > begin && *first != '*')
-      f.args[i].name.Append(first, static_cast<size_t>(last - first));
-    if (last - first == 1 && *first == '*') --i;  // the mark of keyword-only arguments
-    if (*at != ',') break;
+    if (first > begin) argument.name.Append(first, static_cast<size_t>(last - first));
+    argument.type = SchemaType(begin, first > begin ? first : last);
+    schema.arguments.push_back(std::move(argument));
   }
+  const char* arrow = at ? std::strstr(at, "->") : nullptr;
+  if (!arrow) return schema;
+  at = arrow + 2;
+  while (*at == ' ') ++at;
+  const bool are_several = *at == '(';
+  do {
+    const char* begin = are_several || *at == ',' ? ++at : at;
+    at = SchemaPart(at);
+    const char* end = at;
+    while (begin < end && *begin == ' ') ++begin;
+    const char* word = begin;  // results may have names
+    while (word < end && *word != ' ') ++word;
+    Text type = SchemaType(begin, word);
+    if (!type.empty()) schema.results.push_back(std::move(type));
+  } while (are_several && *at == ',');
+  return schema;
+}
+
+/// The type that a function of this schema has, as Function::type_name writes it; empty for types
+/// that are not checked (ScalarType, Device, ...).
+CUPEL_INLINE Text TypeOfSchema(const char* type, size_t length) {
+  Text text;
+  if (length == 0) return text;
+  if (type[length - 1] == '?') {
+    const Text inner = TypeOfSchema(type, length - 1);
+    if (!inner.empty()) text << "Optional[" << inner << ']';
+    return text;
+  }
+  if (type[length - 1] == ']') {
+    size_t open = length - 1;
+    while (open > 0 && type[open] != '[') --open;
+    const Text inner = TypeOfSchema(type, open);
+    if (!inner.empty()) text << "List[" << inner << ']';
+    return text;
+  }
+  constexpr const char* kNames[][2] = {{"Tensor", "Tensor"},
+                                       {"int", "int"},
+                                       {"SymInt", "int"},
+                                       {"float", "float"},
+                                       {"bool", "bool"},
+                                       {"str", "str"},
+                                       {"Scalar", "Union[int, float, bool]"}};
+  for (const auto& name : kNames)
+    if (std::strlen(name[0]) == length && std::memcmp(name[0], type, length) == 0) text << name[1];
+  return text;
+}
+
+CUPEL_INLINE size_t CountResults(const char* type) {
+  if (std::strcmp(type, "None") == 0) return 0;
+  if (std::strncmp(type, "Tuple[", 6) != 0) return 1;
+  size_t count = 1;
+  int depth = 0;
+  for (const char* at = type; *at; ++at) {
+    depth += (*at == '[') - (*at == ']');
+    count += *at == ',' && depth == 1;
+  }
+  return count;
+}
+
+CUPEL_INLINE void ApplySchema(Function& f) {
+  const Schema schema = ParseSchema(f.schema.c_str());
+  const size_t count = schema.arguments.size();
+  if (f.is_boxed) f.args.resize(count);
+  const auto check = [&](bool holds, const Text& what) {
+    if (holds) return;
+    Refuse("wrong_arguments",
+           Text() << "the schema of " << f.name << " and its function differ: " << what);
+  };
+  check(f.args.size() == count,
+        Text() << "it has " << count << " arguments, and the function " << f.args.size());
+  for (size_t i = 0; i < count; ++i) {
+    const Schema::Argument& argument = schema.arguments[i];
+    f.args[i].name << argument.name;
+    f.args[i].default_value = argument.default_value;
+    if (f.is_boxed) continue;
+    const Text wanted = TypeOfSchema(argument.type.c_str(), std::strlen(argument.type.c_str()));
+    Text found;
+    f.type_name(found, static_cast<int>(i));
+    const bool fits = wanted.empty() ||
+                      std::strncmp(wanted.c_str(), found.c_str(), std::strlen(wanted.c_str())) == 0;
+    check(fits,
+          Text() << argument.type << ' ' << argument.name << ", and the function takes " << found);
+  }
+  if (f.is_boxed) return;
+  Text result;
+  f.type_name(result, -1);
+  check(CountResults(result.c_str()) == schema.results.size(),
+        Text() << "it has " << schema.results.size() << " results, and the function returns "
+               << result);
 }
 
 CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, Frame frame,

@@ -66,6 +66,24 @@ struct CppFunction {
   static CppFunction makeFallthrough() { return {}; }
 };
 
+/// Arguments that PyTorch refuses to compile for operators.
+template <class A>
+struct CupelCheckArgument {
+  using Plain = std::decay_t<A>;
+  static_assert(!std::is_same_v<Plain, float>,
+                "an operator's function with a float argument: PyTorch needs double");
+  static_assert(!std::is_integral_v<Plain> || std::is_same_v<Plain, int64_t> ||
+                    std::is_same_v<Plain, int8_t> || std::is_same_v<Plain, bool>,
+                "an operator's function with a short integer argument: PyTorch needs int64_t");
+  static constexpr bool kFits = true;
+};
+template <class S>
+struct CupelCheckArguments;
+template <class R, class... A>
+struct CupelCheckArguments<R(A...)> {
+  static constexpr bool kFit = (CupelCheckArgument<A>::kFits && ...);
+};
+
 class Library {
  public:
   explicit Library(cupel::shim::Registry& registry, DispatchKey key = DispatchKey::CatchAll)
@@ -101,6 +119,11 @@ class Library {
     return *this;
   }
   Library& set_python_module(const char*, const char* = "") { return *this; }
+  /// The shim's own: `make(name)` makes the operator, without a namespace in its name.
+  template <class Make>
+  void AddBoxed(const char* name, Make make) {
+    if (RunsOnCuda(key_)) registry_->AddOperator(make(Name(name).c_str()));
+  }
 
  private:
   static cupel::shim::Text Name(const char* schema);
@@ -113,6 +136,8 @@ class Library {
   }
   template <class F>
   Library& Add(const char* name, DispatchKey key, F&& f) {
+    using Signature = typename cupel::shim::SignatureOf<std::decay_t<F>>::Type;
+    static_assert(CupelCheckArguments<Signature>::kFit);
     if (!RunsOnCuda(key)) return *this;
     cupel::shim::Text bare = Name(name);
     registry_->AddOperator(cupel::shim::MakeFunction(bare.c_str(), std::forward<F>(f)));

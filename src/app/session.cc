@@ -160,7 +160,7 @@ Result<build::Options> CompilerOptions(const Common& common, const Compile& comp
   options.progress = [&events](const std::string& stage) { events.Show(Progress{stage}); };
   // The compiler runs in its own folder, so paths must be absolute.
   for (const auto& root : compile.include_roots) {
-    options.include_roots.push_back(std::filesystem::absolute(root));
+    options.include_roots.push_back(std::filesystem::absolute(root).lexically_normal());
   }
   return options;
 }

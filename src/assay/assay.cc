@@ -308,11 +308,18 @@ namespace {
 Status TryOtherStream(record::CallRecorder& recorder, records::Verdict& verdict) {
   if (!verdict.accepted()) return {};
   TRY_ASSIGN(const auto refusal, recorder.RecordOnOtherStream());
+  if (refusal && refusal->code == "host_exception") {
+    verdict.exploration.limits.push_back(
+        {std::string(records::kCurrentStream),
+         fmt::format("fails if PyTorch's current stream is not the default stream: {}",
+                     refusal->message)});
+  }
   if (!refusal || refusal->code != "unordered_work") return {};
   verdict.exploration.limits.push_back(
       {std::string(records::kCurrentStream),
        fmt::format("ignores PyTorch's current stream: if that is not the default stream, {} (use "
-                   "at::cuda::getCurrentCUDAStream())",
+                   "at::cuda::getCurrentCUDAStream(), or aoti_torch_get_current_cuda_stream of the "
+                   "stable ABI)",
                    refusal->message)});
   return {};
 }

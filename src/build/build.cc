@@ -267,10 +267,11 @@ Result<Image> Keep(const Context& context, const Artefacts& artefacts, Image ima
 BuildFailure NoModule(const Context& context) {
   return {
       "no_module",
-      fmt::format("{} not define a Python module; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ "
-                  "m.def(\"forward\", &forward); }} at {} end",
-                  context.is_alone ? "the file does" : "the files do",
-                  context.is_alone ? "its" : "the"),
+      fmt::format(
+          "{} not define a Python module or operators; add "
+          "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def(\"forward\", &forward); }} at {} "
+          "end, or give the file that has TORCH_LIBRARY or STABLE_TORCH_LIBRARY with --sources",
+          context.is_alone ? "the file does" : "the files do", context.is_alone ? "its" : "the"),
       context.name,
       {},
       false};

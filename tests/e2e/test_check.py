@@ -51,6 +51,16 @@ class HonestKernels(CupelTest):
         done = self.check(source, "--include", self.folder, "--entry", "linear")
         self.assertEqual(done.json["verdict"], "accepted", done)
 
+    def test_headers_may_be_beside_the_current_folder(self):
+        for folder in "headers", "here":
+            (self.folder / folder).mkdir()
+            (self.folder / folder).chmod(0o755)  # under root, the compiler runs as another user
+        self.folder.chmod(0o755)
+        (self.folder / "headers/tile.h").write_text("#define NOTHING\n")
+        kernel = self.write("kernel.cu", '#include "tile.h"\n' + kernels.LINEAR)
+        done = self.cupel("build", kernel, "--include", "../headers", cwd=self.folder / "here")
+        self.assertEqual(done.status, 0, done)
+
     def test_writes_the_plan(self):
         plan = self.folder / "plan.json"
         done = self.check(kernels.LINEAR, "--plan", plan)

@@ -129,7 +129,7 @@ TEST_F(Extension, DispatchesOverAnyListOfTypes) {
   EXPECT_EQ(Dispatched(at::kShort), "Short3");
   EXPECT_EQ(Dispatched(at::kFloat8_e5m2), "Float8_e5m23");
   EXPECT_THROW(Dispatched(at::kBFloat16), c10::NotImplementedError);
-  EXPECT_THROW(Dispatched(at::kUInt32), c10::NotImplementedError);  // no tensor has this type
+  EXPECT_EQ(Dispatched(at::kUInt32), "UInt323");
   EXPECT_THROW(Dispatched(at::kComplexFloat), c10::NotImplementedError);
   const auto nested = [](at::ScalarType a, at::ScalarType b) {
     return AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(at::kHalf, at::kBFloat16, a, "a", [&] {
@@ -239,7 +239,7 @@ TEST_F(Extension, ComplexNumbersCompute) {
 
 TEST_F(Extension, ChecksNeedNoSemicolon) {
   TORCH_CHECK(true, "never")
-  EXPECT_THROW(STD_TORCH_CHECK(false, "x");, c10::Error);
+  EXPECT_THROW(STD_TORCH_CHECK(false, "x");, std::runtime_error);
 }
 
 TEST_F(Extension, CublasTakesTypesOfDataAsTypesOfComputation) {

@@ -105,7 +105,9 @@ TEST_F(Tensors, StreamsFollowTheGuard) {
   EXPECT_EQ(at::cuda::getCurrentCUDAStream().stream(), nullptr);
   {
     c10::cuda::CUDAStreamGuard guard(at::cuda::getStreamFromPool(true));
-    EXPECT_EQ(c10::cuda::getCurrentCUDAStream().id(), 0x52);
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    EXPECT_EQ(reinterpret_cast<uint64_t>(stream.stream()), 0x52U);
+    EXPECT_NE(stream.id(), 0x52) << "PyTorch's ids are no handles";
   }
   EXPECT_EQ(at::cuda::getCurrentCUDAStream().id(), 0);
   const at::cuda::OptionalCUDAGuard guard(device_of(cuda_));

@@ -84,6 +84,10 @@ using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
   };                                                                                         \
   }
 CUPEL_FORALL_TYPES(CUPEL_MAPPING)
+// Code may name these, although there are no tensors of them (elementSize).
+CUPEL_MAPPING(uint16_t, UInt16, 27)
+CUPEL_MAPPING(uint32_t, UInt32, 28)
+CUPEL_MAPPING(uint64_t, UInt64, 29)
 #undef CUPEL_MAPPING
 
 const char* toString(ScalarType type);

@@ -18,7 +18,12 @@ class CUDAStream {
   operator cudaStream_t() const { return stream_; }
   bool operator==(const CUDAStream& other) const { return stream_ == other.stream_; }
   bool operator!=(const CUDAStream& other) const { return stream_ != other.stream_; }
-  StreamId id() const { return static_cast<StreamId>(reinterpret_cast<intptr_t>(stream_)); }
+  /// As in PyTorch no handle, except that of the default stream: code that launches on it is wrong.
+  StreamId id() const {
+    constexpr StreamId kNoHandle = StreamId{1} << 62;
+    const auto handle = static_cast<StreamId>(reinterpret_cast<intptr_t>(stream_));
+    return handle == 0 ? 0 : handle ^ kNoHandle;
+  }
   DeviceIndex device_index() const { return 0; }
   DeviceType device_type() const { return kCUDA; }
   Device device() const { return Device(kCUDA, 0); }

@@ -35,7 +35,14 @@ class NotImplementedError : public Error {
   using Error::Error;
 };
 
-#ifndef CUPEL_LEAN_STRING
+#ifdef CUPEL_LEAN_STRING
+using CupelStdError = Error;
+#else
+/// What the stable ABI throws, which cannot know c10::Error.
+class CupelStdError : public std::runtime_error {
+ public:
+  explicit CupelStdError(const cupel::shim::Text& message) : std::runtime_error(message.c_str()) {}
+};
 template <class... T>
 std::string str(const T&... values) {
   return cupel::shim::Join(values...).c_str();
@@ -93,7 +100,7 @@ void Warn(const T&... values) {
   TORCH_CHECK_WITH(NotImplementedError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_LINALG(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
 #define TORCH_CHECK_IF_NOT_ON_CUDA(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
-#define STD_TORCH_CHECK(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
+#define STD_TORCH_CHECK(cond, ...) TORCH_CHECK_WITH(CupelStdError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_ARG(cond, argN, ...) \
   TORCH_CHECK(cond, "invalid argument ", argN, ": ", ##__VA_ARGS__)
 

@@ -3,3 +3,4 @@
 #pragma once
 
 #include "c10/core/ScalarType.h"
+#include "cupel/headeronly.h"

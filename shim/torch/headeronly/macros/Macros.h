@@ -3,3 +3,4 @@
 #pragma once
 
 #include "c10/macros/Macros.h"
+#include "cupel/headeronly.h"

@@ -3,3 +3,4 @@
 #pragma once
 
 #include "c10/util/Exception.h"
+#include "cupel/headeronly.h"
