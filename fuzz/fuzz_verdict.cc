@@ -15,9 +15,10 @@ void RunOne(std::string_view input) {
   const auto again = judge::ReadRecord(DumpJson(record->json, 2) + "\n", "printed");
   CHECK(again.has_value() && again->is_canonical);
   CHECK(again->computed_digest == record->computed_digest);
-  CHECK(judge::CompareRecords(record->json, again->json, true).empty());
-  (void)judge::CompareRecords(record->json, Json::object(), true);
-  (void)judge::CompareRecords(record->json, Json::object(), false);
+  for (const auto extent : {judge::Extent::kAll, judge::Extent::kBounds, judge::Extent::kVerdict}) {
+    CHECK(judge::CompareRecords(record->json, again->json, extent).empty());
+    (void)judge::CompareRecords(record->json, Json::object(), extent);
+  }
 }
 
 }  // namespace cupel::fuzz
