@@ -22,7 +22,7 @@ namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSchema = "cupel.image/4";
+constexpr const char* kSchema = "cupel.image/3";
 constexpr size_t kMaxFile = 512u << 20;
 constexpr size_t kMaxTreeFiles = 100000;
 

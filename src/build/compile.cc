@@ -93,6 +93,7 @@ std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::
   for (const std::string& flag : job.flags) {
     if (unit.is_cuda || !IsOptimization(flag)) flags.push_back(flag);
   }
+  if (!unit.is_cuda) flags.insert(flags.end(), {"-Xcompiler", "-Og"});  // as CompileHostQuickly
   for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
   for (const std::string& folder : job.includes) flags.push_back("-I" + folder);
   for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
@@ -124,27 +125,13 @@ Command AvoidNeedlessSplit(const fs::path& folder, Command command) {
   return command;
 }
 
-/// True if the host compiler can define the content of variables that a program leaves
-/// uninitialised: GCC since version 12. nvcc tells cudafe++ the version.
-bool CanDefineVariables(const Steps& steps) {
-  constexpr int kGcc12 = 120000;
-  constexpr std::string_view kVersion = "--gnu_version=";
-  for (const Command& command : steps.host) {
-    for (const std::string& word : command) {
-      if (word.starts_with(kVersion)) return std::atoi(word.c_str() + kVersion.size()) >= kGcc12;
-    }
+/// Host code only records what it would launch: optimizing it costs more time than it could save.
+/// The last option wins.
+void CompileHostQuickly(Steps& steps) {
+  for (Command& command : steps.join) {
+    if (std::find(command.begin(), command.end(), "-c") != command.end())
+      command.emplace_back("-Og");
   }
-  return false;
-}
-
-/// Of the host compiler, after all others: the last one wins. Host code only records what it would
-/// launch.
-std::vector<std::string> HostOptions(const Steps& steps) {
-  std::vector<std::string> options = {"-Og"};  // to optimize it costs more than it could save
-  // Otherwise a structure that is filled in part, and is a kernel's argument, contains what earlier
-  // calls left on the stack. The pattern (0xfe) is as useless to a kernel as that.
-  if (CanDefineVariables(steps)) options.emplace_back("-ftrivial-auto-var-init=pattern");
-  return options;
 }
 
 /// Three times what Thrust's algorithms in a kernel need on a slow machine. The user's own headers
@@ -378,15 +365,13 @@ struct Part {
   std::map<std::string, std::string> environment;  // of that command
 };
 
-/// The steps of nvcc for a CUDA unit. Nothing if its listing has an unknown form, or an Error with
-/// kCancelled if another part of the build failed.
-Result<std::optional<Steps>> StepsOf(const Job& job, const Unit& unit, const Runner& runner,
-                                     const std::stop_source& give_up) {
-  Command dryrun = Nvcc(job, unit, "-shared");
-  dryrun.insert(dryrun.begin() + 1, "--dryrun");
-  TRY_ASSIGN(const auto listing, runner.Run(dryrun, false, give_up.get_token()));
-  if (!listing.status.exited || listing.status.code != 0) return std::optional<Steps>();
-  return ParseDryrun(listing.out);
+/// True for a name of a header that may be looked for in the job's folder: hostile ones could probe
+/// for other files, and are shown.
+bool IsPlainName(std::string_view name) {
+  return !name.empty() && name.front() != '/' && name.find("..") == std::string_view::npos &&
+         std::ranges::all_of(name, [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-+./").find(c) != std::string_view::npos;
+         });
 }
 
 /// The headers that `preprocess` does not find. Nothing if they cannot be listed.
@@ -403,48 +388,38 @@ Result<std::vector<std::string>> MissingHeaders(const Job& job, const Runner& ru
   rest.remove_prefix(std::min(rest.find(": "), rest.size()));
   while (!rest.empty()) {
     const size_t end = std::min(rest.find_first_of(" \n"), rest.size());
-    const fs::path file(rest.substr(0, end));
+    const std::string name(rest.substr(0, end));
     std::error_code error;
-    const bool is_name = !file.empty() && file != ":" && file != "\\";
-    if (is_name && file.is_relative() && !fs::exists(job.folder / file, error))
-      missing.push_back(file.string());
+    // The folder contains the candidate's own files.
+    if (IsPlainName(name) && !fs::exists(job.folder / name, error)) missing.push_back(name);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return missing;
-}
-
-size_t FirstCuda(const std::vector<Unit>& units) {
-  const auto first =
-      std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.is_cuda; });
-  return static_cast<size_t>(first - units.begin());
 }
 
 Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
                    std::stop_source& give_up, CompileWatch& watch, Part& part) {
   Runner runner(job, end);
   const Sequence sequence(job, runner, give_up, watch, Printable(unit.source_name));
-  const Unit& listed = unit.is_cuda ? unit : job.units[FirstCuda(job.units)];
-  const auto listing = StepsOf(job, listed, runner, give_up);
+  if (!unit.is_cuda) {
+    TRY(sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled));
+    if (!part.compiled.trouble.empty()) give_up.request_stop();
+    return {};
+  }
+  Command dryrun = Nvcc(job, unit, "-shared");
+  dryrun.insert(dryrun.begin() + 1, "--dryrun");
+  const auto listing = runner.Run(dryrun, false, give_up.get_token());
   if (!listing && listing.error().code == ErrorCode::kCancelled &&
       !job.options->stop.stop_requested()) {
     part.compiled.trouble = Sequence::kGivenUp;
     return {};
   }
   TRY(listing);
-  std::optional<Steps> steps = *listing;
-  if (!unit.is_cuda) {
-    Command nvcc = Nvcc(job, unit, "-c");
-    for (const std::string& option : HostOptions(steps.value_or(Steps())))
-      nvcc.insert(nvcc.end(), {"-Xcompiler", option});
-    TRY(sequence.Run({nvcc}, 0, part.compiled));
-    if (!part.compiled.trouble.empty()) give_up.request_stop();
-    return {};
-  }
+  auto steps = listing->status.exited && listing->status.code == 0 ? ParseDryrun(listing->out)
+                                                                   : std::optional<Steps>();
   if (steps) {
     TRY(WriteModuleId(job, unit, *steps));
-    const std::vector<std::string> options = HostOptions(*steps);
-    for (Command& command : steps->join)
-      command.insert(command.end(), options.begin(), options.end());
+    CompileHostQuickly(*steps);
     runner.Set(steps->environment);
     part.link = steps->link.front();
     part.environment = steps->environment;
@@ -495,10 +470,6 @@ std::vector<size_t> CheapestFirst(const std::vector<Unit>& units) {
 
 Result<Compiled> Compile(const Job& job) {
   const Clock::time_point end = Clock::now() + job.options->deadline;
-  const size_t first = FirstCuda(job.units);
-  if (first == job.units.size()) {
-    return Fail(ErrorCode::kInternal, "a build without a CUDA file");
-  }
   std::stop_source give_up;
   const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
   CompileWatch watch(job.units.size(), job.options->progress);
@@ -512,6 +483,12 @@ Result<Compiled> Compile(const Job& job) {
   }));
   Compiled all = std::move(parts[0].compiled);
   for (size_t i = 1; i < parts.size(); ++i) Join(parts[i].compiled, all);
+  const auto first = static_cast<size_t>(
+      std::find_if(job.units.begin(), job.units.end(), [](const Unit& u) { return u.is_cuda; }) -
+      job.units.begin());
+  if (first == job.units.size()) {
+    return Fail(ErrorCode::kInternal, "a build without a CUDA file");
+  }
   if (all.trouble.empty()) {
     Runner runner(job, end);
     runner.Set(parts[first].environment);

@@ -44,7 +44,6 @@ Json Write(const Launch& launch) {
   if (launch.early) json["early"] = true;
   if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
-  if (!launch.undefined.empty()) json["undefined"] = launch.undefined;
   if (!launch.places.empty()) json["places"] = launch.places;
   return json;
 }
@@ -147,14 +146,13 @@ Result<std::vector<Relocation>> ReadRelocations(const Json& object, std::string_
   return relocations;
 }
 
-/// Positions in a byte string; none if there is no `key`.
-Result<std::vector<uint32_t>> ReadPlaces(const Json& json, const char* key, std::string_view what) {
+Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what) {
   std::vector<uint32_t> places;
-  if (!json.contains(key)) return places;
-  TRY_ASSIGN(const auto list, JsonIntList(json, key, what));
+  if (!json.contains("places")) return places;
+  TRY_ASSIGN(const auto list, JsonIntList(json, "places", what));
   for (const int64_t place : list) {
     if (place < 0 || place > UINT32_MAX) {
-      return Bad<std::vector<uint32_t>>(what, fmt::format("\"{}\" out of range", key));
+      return Bad<std::vector<uint32_t>>(what, "\"places\" out of range");
     }
     places.push_back(static_cast<uint32_t>(place));
   }
@@ -181,8 +179,7 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
   TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
   TRY_ASSIGN(launch.tensor_maps, ReadTensorMaps(json, what));
-  TRY_ASSIGN(launch.undefined, ReadPlaces(json, "undefined", what));
-  TRY_ASSIGN(launch.places, ReadPlaces(json, "places", what));
+  TRY_ASSIGN(launch.places, ReadPlaces(json, what));
   return launch;
 }
 

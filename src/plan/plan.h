@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -102,18 +100,11 @@ struct Launch {
   std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;
-  /// Where words of four bytes begin in `parameters` that host code left undefined, in order. They
-  /// are zero here. An engine fills them with poison: a kernel must not depend on them.
-  std::vector<uint32_t> undefined = {};
   /// With tensor maps: where each parameter begins in `parameters`. Drivers align parameters to
   /// other addresses, so there the distances between them differ.
   std::vector<uint32_t> places;
   bool operator==(const Launch&) const = default;
 };
-
-/// Writes `poison` to the undefined words of a launch. `parameters` are a copy of its own, before
-/// relocation.
-void PoisonUndefined(const Launch& launch, uint32_t poison, std::span<std::byte> parameters);
 
 /// Device-to-device copy of bytes.
 struct Copy {

@@ -203,12 +203,6 @@ class Validator {
         (!launch.places.empty() && launch.places.back() >= launch.parameters.size())) {
       return Bad("places of parameters outside of the parameters or not in order");
     }
-    uint64_t next = 0;
-    for (const uint32_t at : launch.undefined) {
-      if (at < next) return Bad("undefined words overlap or are not in ascending order");
-      next = uint64_t{at} + sizeof(uint32_t);
-      if (next > launch.parameters.size()) return Bad("an undefined word past the end");
-    }
     TRY(CheckRelocations(launch.relocations, launch.parameters.size()));
     return CheckTensorMaps(launch.tensor_maps, launch.relocations, launch.parameters.size());
   }

@@ -20,21 +20,6 @@ namespace {
 constexpr size_t kMaxUploadBytes = 32u << 20;
 constexpr size_t kMaxCallNodes = 100'000;
 
-/// Of a variable that host code leaves undefined (build/compile.cc: -ftrivial-auto-var-init).
-constexpr uint32_t kUndefinedWord = 0xfefefefe;
-
-/// Lists and zeroes the words of a launch's parameters that are undefined. No program means this
-/// number: it is -16,843,010, or -1.7e38.
-void MarkUndefined(plan::Launch& launch) {
-  for (size_t at = 0; at + sizeof kUndefinedWord <= launch.parameters.size();
-       at += sizeof kUndefinedWord) {
-    char* word = launch.parameters.data() + at;
-    if (std::memcmp(word, &kUndefinedWord, sizeof kUndefinedWord) != 0) continue;
-    std::memset(word, 0, sizeof kUndefinedWord);
-    launch.undefined.push_back(static_cast<uint32_t>(at));
-  }
-}
-
 }  // namespace
 
 int Session::Issue(const RawWork& work, const Frontier& after) {
@@ -158,7 +143,6 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
     if (mask[i] == 0) launch.parameters[i] = 0;
   }
-  MarkUndefined(launch);
   Relocate(launch, launch.parameters,
            fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
   if (!launch.tensor_maps.empty()) {
