@@ -28,7 +28,7 @@ struct Frame {
 struct Function {
   Text name;
   std::vector<Argument> args;  // as many as the C++ function has
-  Text schema;                 // of TORCH_LIBRARY's operators, if there is one
+  Text key, schema;            // of TORCH_LIBRARY's operators; the schema if there is one
   bool is_boxed = false;       // it has the arguments and results of its schema, as words
   void* callable = nullptr;
   bool (*invoke)(Function& self, Frame& frame) = nullptr;  // false: an argument did not fit
@@ -47,9 +47,9 @@ class Registry {
   static Registry& Get();  // runs the modules' initialisers on first use
   void Add(Function* function, size_t named);
   /// Adds one of TORCH_LIBRARY's operators. Get() takes its argument names from the schema of the
-  /// same name.
-  void AddOperator(Function* function);
-  void AddSchema(const char* name, const char* schema);
+  /// same key: "namespace::name.overload".
+  void AddOperator(Function* function, const char* key);
+  void AddSchema(const char* key, const char* schema);
   /// The function that calls of "forward" and "backward" mean; empty: those of these names.
   void SetEntry(const char* name) { entry_ = name; }
   const std::vector<Function*>& functions() const { return functions_; }
@@ -180,9 +180,12 @@ CUPEL_INLINE void Registry::Add(Function* function, size_t named) {
                              << " argument names for a function of " << function->args.size());
   functions_.push_back(function);
 }
-CUPEL_INLINE void Registry::AddOperator(Function* function) { operators_.push_back(function); }
-CUPEL_INLINE void Registry::AddSchema(const char* name, const char* schema) {
-  schemas_.push_back({Text() << name, Text() << schema});
+CUPEL_INLINE void Registry::AddOperator(Function* function, const char* key) {
+  function->key << key;
+  operators_.push_back(function);
+}
+CUPEL_INLINE void Registry::AddSchema(const char* key, const char* schema) {
+  schemas_.push_back({Text() << key, Text() << schema});
 }
 CUPEL_INLINE Text Function::Signature() const {
   Text text;
@@ -226,8 +229,8 @@ __attribute__((visibility("hidden"))) CUPEL_INLINE Registry& Registry::Get() {
 
 CUPEL_INLINE void Registry::Finish() {
   for (Function* f : operators_) {
-    for (const auto& [name, schema] : schemas_)
-      if (std::strcmp(name.c_str(), f->name.c_str()) == 0) f->schema = Text() << schema.c_str();
+    for (const auto& [key, schema] : schemas_)
+      if (std::strcmp(key.c_str(), f->key.c_str()) == 0) f->schema = Text() << schema.c_str();
     if (!f->schema.empty()) ApplySchema(*f);
     functions_.push_back(f);
   }
@@ -258,22 +261,32 @@ CUPEL_INLINE std::optional<Value> SchemaDefault(const char* text, size_t length)
   return std::nullopt;
 }
 
+inline bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 /// The end of an argument or a result: of the text until a comma or bracket that is not inside of
-/// others, as in Tensor(a!) or int[2].
+/// others, as in Tensor(a!) or int[2], or of a string.
 CUPEL_INLINE const char* SchemaPart(const char* at) {
   int depth = 0;
-  for (; *at && (depth || (*at != ',' && *at != ')')); ++at)
-    depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+  char quote = 0;
+  for (; *at && (quote || depth || (*at != ',' && *at != ')')); ++at) {
+    if (quote) {
+      if (*at == quote) quote = 0;
+    } else if (*at == '"' || *at == '\'') {
+      quote = *at;
+    } else {
+      depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+    }
+  }
   return at;
 }
 
-/// A type without its alias: Tensor(a!)? is Tensor?.
+/// A type without its alias: Tensor(a!)? is Tensor?, and so is Tensor!?.
 CUPEL_INLINE Text SchemaType(const char* begin, const char* end) {
   Text type;
   bool is_alias = false;
   for (; begin < end; ++begin) {
     is_alias = is_alias || *begin == '(';
-    if (!is_alias && *begin != ' ') type.Append(begin, 1);
+    if (!is_alias && *begin != '!' && !IsBlank(*begin)) type.Append(begin, 1);
     is_alias = is_alias && *begin != ')';
   }
   return type;
@@ -286,21 +299,21 @@ CUPEL_INLINE Schema ParseSchema(const char* text) {
     const char* begin = ++at;
     at = SchemaPart(at);
     const char* end = at;
-    while (begin < end && *begin == ' ') ++begin;
-    while (end > begin && end[-1] == ' ') --end;
+    while (begin < end && IsBlank(*begin)) ++begin;
+    while (end > begin && IsBlank(end[-1])) --end;
     if (begin == end || *begin == '*') continue;  // the mark of keyword-only arguments
     Schema::Argument argument;
     const char* equals = begin;
     while (equals < end && *equals != '=') ++equals;
     if (equals < end) {
       const char* value = equals + 1;
-      while (*value == ' ') ++value;
+      while (IsBlank(*value)) ++value;
       argument.default_value = SchemaDefault(value, static_cast<size_t>(end - value));
     }
     const char* last = equals;
-    while (last > begin && last[-1] == ' ') --last;
+    while (last > begin && IsBlank(last[-1])) --last;
     const char* first = last;
-    while (first > begin && first[-1] != ' ') --first;
+    while (first > begin && !IsBlank(first[-1])) --first;
     if (first > begin) argument.name.Append(first, static_cast<size_t>(last - first));
     argument.type = SchemaType(begin, first > begin ? first : last);
     schema.arguments.push_back(std::move(argument));
@@ -308,15 +321,15 @@ CUPEL_INLINE Schema ParseSchema(const char* text) {
   const char* arrow = at ? std::strstr(at, "->") : nullptr;
   if (!arrow) return schema;
   at = arrow + 2;
-  while (*at == ' ') ++at;
+  while (IsBlank(*at)) ++at;
   const bool are_several = *at == '(';
   do {
     const char* begin = are_several || *at == ',' ? ++at : at;
     at = SchemaPart(at);
     const char* end = at;
-    while (begin < end && *begin == ' ') ++begin;
+    while (begin < end && IsBlank(*begin)) ++begin;
     const char* word = begin;  // results may have names
-    while (word < end && *word != ' ') ++word;
+    while (word < end && !IsBlank(*word)) ++word;
     Text type = SchemaType(begin, word);
     if (!type.empty()) schema.results.push_back(std::move(type));
   } while (are_several && *at == ',');
@@ -374,7 +387,7 @@ CUPEL_INLINE void ApplySchema(Function& f) {
            Text() << "the schema of " << f.name << " and its function differ: " << what);
   };
   check(f.args.size() == count,
-        Text() << "it has " << count << " arguments, and the function " << f.args.size());
+        Text() << "the schema has " << count << " arguments, and the function " << f.args.size());
   for (size_t i = 0; i < count; ++i) {
     const Schema::Argument& argument = schema.arguments[i];
     f.args[i].name << argument.name;
@@ -392,8 +405,8 @@ CUPEL_INLINE void ApplySchema(Function& f) {
   Text result;
   f.type_name(result, -1);
   check(CountResults(result.c_str()) == schema.results.size(),
-        Text() << "it has " << schema.results.size() << " results, and the function returns "
-               << result);
+        Text() << "the schema has " << schema.results.size()
+               << " results, and the function returns " << result);
 }
 
 CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, Frame frame,

@@ -86,14 +86,14 @@ struct CupelCheckArguments<R(A...)> {
 
 class Library {
  public:
-  explicit Library(cupel::shim::Registry& registry, DispatchKey key = DispatchKey::CatchAll)
-      : registry_(&registry), key_(key) {}
+  Library(cupel::shim::Registry& registry, DispatchKey key, const char* space)
+      : registry_(&registry), key_(key), space_(space) {}
   /// Adds only a schema: names and defaults for the functions that impl() adds.
   Library& def(const char* schema, const std::vector<at::Tag>& tags = {});
   template <class F>
   Library& def(const char* schema, F&& f, const std::vector<at::Tag>& = {}) {
-    def(schema);
-    return impl(Name(schema).c_str(), std::forward<F>(f));
+    if (std::strchr(schema, '(')) def(schema);  // otherwise a name, and PyTorch infers the schema
+    return impl(Key(schema).c_str(), std::forward<F>(f));
   }
   template <class F>
   Library& impl(const char* name, F&& f) {
@@ -122,11 +122,12 @@ class Library {
   /// The shim's own: `make(name)` makes the operator, without a namespace in its name.
   template <class Make>
   void AddBoxed(const char* name, Make make) {
-    if (RunsOnCuda(key_)) registry_->AddOperator(make(Name(name).c_str()));
+    if (RunsOnCuda(key_)) registry_->AddOperator(make(Name(name).c_str()), Key(name).c_str());
   }
 
  private:
   static cupel::shim::Text Name(const char* schema);
+  cupel::shim::Text Key(const char* schema) const;
   static bool RunsOnCuda(DispatchKey key) {
     return key == DispatchKey::CUDA || key >= DispatchKey::CompositeImplicitAutograd;
   }
@@ -140,17 +141,20 @@ class Library {
     static_assert(CupelCheckArguments<Signature>::kFit);
     if (!RunsOnCuda(key)) return *this;
     cupel::shim::Text bare = Name(name);
-    registry_->AddOperator(cupel::shim::MakeFunction(bare.c_str(), std::forward<F>(f)));
+    registry_->AddOperator(cupel::shim::MakeFunction(bare.c_str(), std::forward<F>(f)),
+                           Key(name).c_str());
     return *this;
   }
   cupel::shim::Registry* registry_;
   DispatchKey key_;
+  const char* space_;
 };
 
 #if CUPEL_BODIES
 /// "ns::name.overload(Tensor x) -> Tensor" gives "name".
 CUPEL_INLINE cupel::shim::Text Library::Name(const char* schema) {
-  size_t length = std::strcspn(schema, "(. ");
+  while (cupel::shim::IsBlank(*schema)) ++schema;
+  size_t length = std::strcspn(schema, "(. \t\r\n");
   for (size_t i = length; i > 1; --i) {
     if (schema[i - 1] != ':') continue;
     schema += i;
@@ -161,8 +165,18 @@ CUPEL_INLINE cupel::shim::Text Library::Name(const char* schema) {
   name.Append(schema, length);
   return name;
 }
+/// "name.overload(Tensor x) -> Tensor" gives "ns::name.overload".
+CUPEL_INLINE cupel::shim::Text Library::Key(const char* schema) const {
+  while (cupel::shim::IsBlank(*schema)) ++schema;
+  const size_t length = std::strcspn(schema, "( \t\r\n");
+  cupel::shim::Text key;
+  const char* colons = std::strstr(schema, "::");
+  if (!colons || colons > schema + length) key << space_ << "::";
+  key.Append(schema, length);
+  return key;
+}
 CUPEL_INLINE Library& Library::def(const char* schema, const std::vector<at::Tag>&) {
-  registry_->AddSchema(Name(schema).c_str(), schema);
+  registry_->AddSchema(Key(schema).c_str(), schema);
   return *this;
 }
 #endif
@@ -173,16 +187,16 @@ CUPEL_INLINE Library& Library::def(const char* schema, const std::vector<at::Tag
 #define TORCH_FN_TYPE(f) decltype(&f)
 #define TORCH_SELECTIVE_SCHEMA(schema) schema
 #define TORCH_SELECTIVE_NAME(name) name
-#define CUPEL_LIBRARY(id, key, m)                                                                 \
+#define CUPEL_LIBRARY(id, key, space, m)                                                          \
   static void CUPEL_JOIN(cupel_library_, id)(::torch::Library&);                                  \
   [[maybe_unused]] static void CUPEL_JOIN(cupel_start_, id)(::cupel::shim::Registry & registry) { \
     CUPEL_SET_ENTRY(registry)                                                                     \
-    ::torch::Library library(registry, ::c10::DispatchKey::key);                                  \
+    ::torch::Library library(registry, ::c10::DispatchKey::key, CUPEL_STRING(space));             \
     CUPEL_JOIN(cupel_library_, id)(library);                                                      \
   }                                                                                               \
   CUPEL_MODULE_ENTRY(CUPEL_JOIN(cupel_entry_, id), CUPEL_JOIN(cupel_start_, id))                  \
   void CUPEL_JOIN(cupel_library_, id)([[maybe_unused]] ::torch::Library & m)
-#define CUPEL_LIBRARY_(id, key, m) CUPEL_LIBRARY(id, key, m)
-#define TORCH_LIBRARY(ns, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), CatchAll, m)
+#define CUPEL_LIBRARY_(id, key, space, m) CUPEL_LIBRARY(id, key, space, m)
+#define TORCH_LIBRARY(ns, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), CatchAll, ns, m)
 #define TORCH_LIBRARY_FRAGMENT(ns, m) TORCH_LIBRARY(ns, m)
-#define TORCH_LIBRARY_IMPL(ns, key, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), key, m)
+#define TORCH_LIBRARY_IMPL(ns, key, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), key, ns, m)

@@ -451,10 +451,11 @@ Result<SourcesOutcome> BuildFor(Context context, const Options& options) {
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
   // The candidate may need something that the lean headers omit, or C++20, so build again with the
   // full ones and as PyTorch does. That does not help if the compiler exceeded its limits.
-  const bool is_newer = !compilation.compiled.ok && UseNewestStandard(options.flags, context.flags);
-  if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
-      (!lean.empty() || is_newer)) {
-    TRY_ASSIGN(compilation, RunCompiler(context, {}));
+  if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits) {
+    const bool is_newer = UseNewestStandard(options.flags, context.flags);
+    if (!lean.empty() || is_newer) {
+      TRY_ASSIGN(compilation, RunCompiler(context, {}));
+    }
   }
   // Headers of single operators are many, and few sources include them.
   if (!compilation.compiled.ok &&

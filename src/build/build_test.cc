@@ -223,6 +223,11 @@ TEST_F(BuildTest, NamesAllMissingHeaders) {
       "unsupported: PyTorch header ATen/native/Foo.h, line 2; library header (--include FOLDER "
       "adds headers) cutlass/cutlass.h, line 7; PyTorch header ATen/native/Bar.h, line 8");
   EXPECT_EQ(failure.where, "kernel.cu:2");
+  failure =
+      MustFail(Write("#include \"first.h\"\n#include \"a b.h\"\n#include \"c$d.h\"\n"
+                     "#include \"../../../../../../../etc/passwd\"\n"
+                     "#include \"../../../../../../../etc/none\"\n"));
+  EXPECT_EQ(failure.message, "first.h: No such file or directory") << "the others could probe";
   failure = MustFail(Write("#include \"first.h\"\n#include \"second.h\"\n"));
   EXPECT_EQ(failure.code, "compile_error");
   EXPECT_EQ(failure.message, "first.h: No such file or directory; also second.h");

@@ -370,7 +370,8 @@ struct Part {
 bool IsPlainName(std::string_view name) {
   return !name.empty() && name.front() != '/' && name.find("..") == std::string_view::npos &&
          std::ranges::all_of(name, [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-+./").find(c) != std::string_view::npos;
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                  std::string_view("_-+./").find(c) != std::string_view::npos;
          });
 }
 
@@ -387,7 +388,11 @@ Result<std::vector<std::string>> MissingHeaders(const Job& job, const Runner& ru
   std::string_view rest = result.out;
   rest.remove_prefix(std::min(rest.find(": "), rest.size()));
   while (!rest.empty()) {
-    const size_t end = std::min(rest.find_first_of(" \n"), rest.size());
+    size_t end = rest.find_first_of(" \n");
+    // A blank in a name has a backslash in front of it.
+    while (end != std::string_view::npos && end > 0 && rest.substr(end - 1, 2) == "\\ ")
+      end = rest.find_first_of(" \n", end + 1);
+    end = std::min(end, rest.size());
     const std::string name(rest.substr(0, end));
     std::error_code error;
     // The folder contains the candidate's own files.

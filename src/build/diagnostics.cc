@@ -136,9 +136,8 @@ std::optional<Diagnostic> ParseLine(string_view line) {
   return std::nullopt;
 }
 
-/// What the line after an error of nvcc about an operator or an overload adds to it, ": const
-/// __half
-/// * float" of "            operand types are: const __half * float". Empty for other lines.
+/// What the line after an error of nvcc about an operator or an overload adds to it. For
+/// "            operand types are: int * x", this is ": int * x". Empty for other lines.
 std::string TypesOf(string_view line) {
   for (const string_view lead : {"operand types are: ", "argument types are: "}) {
     string_view rest = Trim(line.substr(0, 8192));
@@ -365,10 +364,10 @@ int LineThatIncludes(string_view source, string_view header) {
   for (const string_view line : SplitLines(source)) {
     ++number;
     const string_view code = Trim(line);
-    if (code.starts_with('#') && code.find("include") != string_view::npos &&
-        code.find(header) != string_view::npos) {
-      return number;
-    }
+    const auto names = [&](const char* form) {
+      return code.find(fmt::format(fmt::runtime(form), header)) != string_view::npos;
+    };
+    if (code.starts_with('#') && (names("<{}>") || names("\"{}\""))) return number;
   }
   return 0;
 }

@@ -36,6 +36,7 @@ TEST(HalfHint, SaysNothingAboutOtherErrors) {
   const std::string lead = "no operator \"*\" matches these operands\n  operand types are: ";
   EXPECT_EQ(FlagsFor(lead + "float4 * float"), "");
   EXPECT_EQ(FlagsFor(lead + "__half * __nv_bfloat16"), "");
+  EXPECT_EQ(FlagsFor(lead + "Point + __half"), "") << "no flag helps";
   EXPECT_EQ(FlagsFor(lead + "__nv_bfloat16 * __nv_bfloat16"), "") << "PyTorch has these";
   EXPECT_EQ(FlagsFor("identifier \"__half\" is undefined"), "");
   EXPECT_EQ(FlagsFor(lead + "__half * __half", {"-U__CUDA_NO_HALF_OPERATORS__"}), "");

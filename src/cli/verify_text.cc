@@ -57,7 +57,7 @@ const char* MeasureOf(const app::Verification& result) {
 }
 
 const char* Headline(const app::Verification& result) {
-  if (result.Holds()) return "VERIFIED";
+  if (result.Holds()) return result.by_other_version ? "VERDICT VERIFIED" : "VERIFIED";
   return result.IsNotRepeated() ? "NOT REPEATED" : "NOT VERIFIED";
 }
 
@@ -82,7 +82,7 @@ std::string VerificationText(const app::Verification& result) {
   }
   out += fmt::format("  repeated  same       {}: {} agree\n", result.repeated, MeasureOf(result));
   if (result.changes.empty()) return out;
-  return out + "  other numbers changed, since other tools made the record:\n" +
+  return out + "  not confirmed, since the record names other tools (they may explain it):\n" +
          Listed(result.changes);
 }
 

@@ -95,6 +95,9 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
   for (const task::Tensor& neighbour : output.neighbours) {
     if (!Usable(neighbour, output, output.dtype)) return std::nullopt;
   }
+  if (output.rounded_truth && !Usable(*output.rounded_truth, output, DType::kF64)) {
+    return std::nullopt;
+  }
   const int64_t all = output.truth.numel();
   if (all == 0) return std::nullopt;
   MatrixView view;
@@ -114,6 +117,9 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
   view.want_.shape = {view.rows_, view.columns_};
   Restrict(view.want_.reference, view.first_, view.want_.shape);
   Restrict(view.want_.truth, view.first_, view.want_.shape);
+  if (view.want_.rounded_truth) {
+    Restrict(*view.want_.rounded_truth, view.first_, view.want_.shape);
+  }
   for (task::Tensor& neighbour : view.want_.neighbours) {
     Restrict(neighbour, view.first_, view.want_.shape);
   }

@@ -45,7 +45,7 @@ struct Difference {
 /// How much of a record a repetition must reproduce.
 enum class Extent {
   kAll,      // every number of the verdict, but not who made it, where and when
-  kBounds,   // the next, and the limits: of engines that are not deterministic
+  kBounds,   // as kVerdict, and the limits: of engines that are not deterministic
   kVerdict,  // the decision, the codes of the reasons, and each setting's status: of other versions
 };
 

@@ -55,13 +55,15 @@ class Agreement {
   /// Of the whole output.
   double limit() const { return whole_; }
 
-  /// `truth` of the element at index `i`. A kernel's numbers may be rounded, or some of them.
+  /// `truth` of the element at index `i`.
   bool Holds(double shadow, double truth, int64_t i) const {
-    const double limit = At(truth);
-    if (Agree(shadow, truth, limit)) return true;
-    if (!rounded_ || !std::isfinite(truth)) return false;
+    return Agree(shadow, Nearest(shadow, truth, i), At(truth));
+  }
+  /// What lies between the truths of exact and of rounded numbers, and is nearest to `value`.
+  double Nearest(double value, double truth, int64_t i) const {
+    if (!rounded_ || !std::isfinite(truth) || !std::isfinite(value)) return truth;
     const double other = (*rounded_)(i);
-    return shadow >= std::fmin(truth, other) - limit && shadow <= std::fmax(truth, other) + limit;
+    return std::clamp(value, std::fmin(truth, other), std::fmax(truth, other));
   }
 
  private:
@@ -163,7 +165,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       ++c.equal;
     } else if (reset) {
       ++c.reset;
-      if (!branch) reset_errors.Add(value(i), t);
+      if (!branch) reset_errors.Add(value(i), agreement.Nearest(value(i), t, i));
     } else if (branch || !std::isfinite(shadow)) {
       ++c.doubtful;
     } else {

@@ -1805,6 +1805,14 @@ TEST_F(OracleTest, NumbersOfTheTaskMayBeRoundedToFloat32) {
   EXPECT_NEAR(factor("def share():\n    return 1 - 0.999 ** 2", "x * share()"), often, 1e-9);
   EXPECT_EQ(factor("", "x * 0.999 + 1e-5"), 1) << "as a float32 constant";
   EXPECT_EQ(factor("", "x * int(0.7 * 100)"), 1) << "69 instead of 70 is no rounding";
+  EXPECT_EQ(factor("", "x * 5 + x[:int(0.7 * 100)].sum() / 1e4"), 1) << "little, but decided";
+  EXPECT_NEAR(factor("class Numbers:\n    betas = (0.9, 0.999)", "x * (1 - Numbers.betas[1])"),
+              once, 1e-9);
+  EXPECT_NEAR(factor("TABLE = {'b': [0.9, 0.999]}", "x * (1 - TABLE['b'][1])"), once, 1e-9);
+  const std::string wrapped =
+      "import functools\ndef same(f):\n    @functools.wraps(f)\n    def g(*a):\n        return "
+      "f(*a)\n    g.__wrapped__ = g\n    return g\n@same\ndef share():\n    return 1 - 0.999 ** 2";
+  EXPECT_EQ(factor(wrapped, "x * share()"), 1) << "a loop of wrappers ends";
   EXPECT_EQ(factor("", "x * (1 - 0.5)"), 1) << "exact";
   EXPECT_EQ(factor("EPS = 1e-12", "x / (EPS + 0.001)"), 1) << "small numbers stay";
 }

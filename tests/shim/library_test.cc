@@ -33,6 +33,40 @@ TORCH_LIBRARY_FRAGMENT(ours, m) {
 }
 TORCH_LIBRARY_FRAGMENT(ours, m) { m.impl("lib_keyed", torch::dispatch(c10::kCUDA, OnGpu)); }
 
+at::Tensor Lines(const at::Tensor& x, std::string_view s) { return s == "x" ? x : x.t(); }
+at::Tensor Scaled(const at::Tensor& x, double) { return x.t(); }
+TORCH_LIBRARY_FRAGMENT(ours, m) {
+  m.def("lib_inferred", &OnGpu);
+  m.def("lib_two(Tensor x) -> Tensor", &OnCpu);
+  m.def("lib_two.scaled(Tensor x, float scale) -> Tensor");
+  m.impl("lib_two.scaled", &Scaled);
+  m.def(R"--(
+      lib_lines(
+          Tensor! x,
+          *,
+          str s="a,b)"
+      ) -> Tensor)--",
+        &Lines);
+}
+TORCH_LIBRARY_FRAGMENT(theirs, m) { m.def("lib_two(Tensor x, int n) -> Tensor"); }
+
+TEST(Library, SchemasBelongToOverloadsAndMayHaveLinesAndStrings) {
+  CupelTensor x = fake::Argument({2, 3});
+  auto run = [&](const char* f, std::vector<CupelValue> more) {
+    more.insert(more.begin(), fake::Of(x));
+    const fake::Answer answer = fake::Run(cupel_candidate_call, f, more);
+    return answer.result + answer.message;
+  };
+  EXPECT_EQ(run("lib_inferred", {}), "f32[3,2]");
+  EXPECT_EQ(run("lib_two", {}), "f32[2,3]");
+  EXPECT_EQ(run("lib_two", {fake::Of(2.0)}), "f32[3,2]");
+  CupelValue text = {};
+  text.kind = CUPEL_STRING;
+  text.s = "x";
+  text.count = 1;
+  EXPECT_EQ(run("lib_lines", {text}), "f32[2,3]");
+}
+
 TEST(Library, TakesNamesAndDefaultsFromTheSchema) {
   CupelTensor x = fake::Argument({2, 3});
   auto run = [&](const char* f) { return fake::Run(cupel_candidate_call, f, {fake::Of(x)}); };

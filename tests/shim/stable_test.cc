@@ -111,7 +111,7 @@ std::string WrongWith(const char* schema, F f) {
 
 TEST_F(Stable, SchemasMustFitTheirFunctions) {
   const auto scale = [](const Tensor& x, double, std::optional<Tensor>) { return x; };
-  EXPECT_EQ(WrongWith("f(Tensor x, float scale=1.5, Tensor(a!)? y=None) -> Tensor", scale), "");
+  EXPECT_EQ(WrongWith("f(Tensor! x, float scale=1.5, Tensor(a!)? y=None) -> Tensor", scale), "");
   EXPECT_EQ(WrongWith("f(Tensor x, int scale, Tensor? y) -> Tensor", scale),
             "the schema of f and its function differ: int scale, and the function takes float");
   EXPECT_EQ(WrongWith("f(Tensor x, float scale, Tensor y) -> Tensor", scale),

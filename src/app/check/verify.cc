@@ -275,6 +275,7 @@ void Compare(const judge::Record& record, const records::Verdict& again, bool is
   const Json now = Comparable(again, record);
   const auto extent = is_exact ? judge::Extent::kAll : judge::Extent::kBounds;
   result.by_other_version = IsByOtherVersion(CheckTools(record, again));
+  result.exactly = is_exact && !result.by_other_version;
   result.differences = judge::CompareRecords(
       record.json, now, result.by_other_version ? judge::Extent::kVerdict : extent);
   if (result.by_other_version && result.differences.empty())
@@ -323,8 +324,7 @@ Result<Verification> Verify(const VerifyOptions& options, const fs::path& file_o
     TRY_ASSIGN(const records::Verdict again, Repeat(options, subject, events));
     for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
     result.repeated = records::Name(again.decision);
-    result.exactly = record.verdict.provenance.asked.engine == "emu";
-    Compare(record, again, result.exactly, result);
+    Compare(record, again, record.verdict.provenance.asked.engine == "emu", result);
   }
   if (!result.why_not_repeated.empty() && !record.verdict.other_engines.empty()) {
     const Subject part = EmulatorsPart(subject);

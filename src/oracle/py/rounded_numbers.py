@@ -11,15 +11,25 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import float64_place
 import memory_limit
 from draw_base import Draw
-from tensor_values import Outputs, leaves, rounded, tree_map
+from tensor_values import Outputs, leaves, rounded
 
-# Effects on an element that count, as shares of it or of the output's RMS. Smaller ones never matter. If there is a
-# larger one, it is no rounding error: int(0.7 * 100) is 69 of the rounded number, and x > 0.9 decides otherwise.
-LEAST_EFFECT, MOST_EFFECT = 2.0 ** -24, 2.0 ** -8
+MOST_WRAPPERS = 8  # of a decorated function
+LEAST_EFFECT = 2.0 ** -24  # on an element, as a share of it or of the output's RMS: a smaller one never matters
+MOST_EFFECT = 2.0 ** -8  # more is no rounding error
+
+
+def rounded_within(value: Any) -> Any:
+    """A number, or the numbers in nested lists, tuples and dicts, rounded."""
+    if type(value) in (list, tuple):
+        return type(value)(rounded_within(v) for v in value)
+    if type(value) is dict:
+        return {k: rounded_within(v) for k, v in value.items()}
+    return rounded(value)
 
 
 class RoundLiterals(ast.NodeTransformer):
@@ -40,52 +50,69 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
             yield from codes_in(constant)
 
 
-def functions_in(namespace: dict[str, Any], module: str) -> Iterator[FunctionType]:
-    """The functions and methods that the module defines."""
-    for value in list(namespace.values()):
-        parts = [value.fget, value.fset] if isinstance(value, property) else [getattr(value, "__func__", value)]
+def namespaces_of(module: ModuleType) -> list[Any]:
+    """The module and the classes that it defines, whose variables code may read."""
+    found: list[Any] = [module]
+    for space in found:  # grows
+        for value in list(vars(space).values()):
+            if isinstance(value, type) and value.__module__ == module.__name__ and value not in found:
+                found.append(value)
+    return found
+
+
+def functions_in(space: Any, module: str) -> Iterator[FunctionType]:
+    """The functions of a module or class that the module defines."""
+    for value in list(vars(space).values()):
+        parts = [value.fget, value.fset] if isinstance(value, property) else [value]
         for part in parts:
-            while isinstance(getattr(part, "__wrapped__", None), FunctionType):
-                part = part.__wrapped__
+            part = part.__func__ if isinstance(part, (classmethod, staticmethod)) else part
+            for _ in range(MOST_WRAPPERS):
+                inner = vars(part).get("__wrapped__") if isinstance(part, FunctionType) else None
+                part = inner if isinstance(inner, FunctionType) else part
             if isinstance(part, FunctionType) and part.__module__ == module:
                 yield part
-        if isinstance(value, type) and value.__module__ == module:
-            yield from functions_in(dict(vars(value)), module)
 
 
 class RoundedCode:
     """The code of a module with rounded numbers."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.module = module
         path = str(module.__file__)
         literals = RoundLiterals()
         tree = literals.visit(ast.parse(pathlib.Path(path).read_text(), path))
         codes: dict[tuple[str, int], CodeType | None] = {}
-        for code in codes_in(compile(tree, path, "exec")):
+        for code in codes_in(compile(tree, path, "exec", dont_inherit=True)):
             key = (code.co_name, code.co_firstlineno)
             codes[key] = None if key in codes else code  # several on one line: unknown which is which
-        self.functions = []
-        for function in functions_in(vars(module), module.__name__):
+        self.spaces, self.functions = namespaces_of(module), []
+        for function in [f for space in self.spaces for f in functions_in(space, module.__name__)]:
             code = codes.get((function.__code__.co_name, function.__code__.co_firstlineno))
             if code is not None and code.co_freevars == function.__code__.co_freevars:
                 self.functions.append((function, code))
-        self.globals = {k: v for k, v in vars(module).items() if type(v) is float}
-        self.changes = literals.changes > 0 or any(rounded(v) != v for v in self.globals.values())
+        self.changes = literals.changes > 0
+
+    def variables(self) -> list[tuple[Any, str, Any]]:
+        """Those with numbers that rounding changes: where, name, value."""
+        return [(space, name, value) for space in self.spaces for name, value in list(vars(space).items())
+                if type(value) in (float, list, tuple, dict) and not name.startswith("__")
+                and rounded_within(value) != value]
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        before = [(f, f.__code__, f.__defaults__, f.__kwdefaults__) for f, _ in self.functions]
+        functions = [(f, f.__code__, f.__defaults__, f.__kwdefaults__) for f, _ in self.functions]
+        variables = self.variables()
         try:
             for function, code in self.functions:
                 function.__code__ = code
-                function.__defaults__ = tree_map(rounded, function.__defaults__)
-                function.__kwdefaults__ = {k: rounded(v) for k, v in (function.__kwdefaults__ or {}).items()} or None
-            vars(self.module).update({k: rounded(v) for k, v in self.globals.items()})
+                function.__defaults__ = rounded_within(function.__defaults__)
+                function.__kwdefaults__ = rounded_within(function.__kwdefaults__)
+            for space, name, value in variables:
+                setattr(space, name, rounded_within(value))
             yield
         finally:
-            vars(self.module).update(self.globals)
-            for function, code, defaults, named in before:
+            for space, name, value in variables:
+                setattr(space, name, value)
+            for function, code, defaults, named in functions:
                 function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
 
 
@@ -93,10 +120,33 @@ def round_attributes(model: torch.nn.Module) -> None:
     """Rounds the numbers that the modules of a model keep."""
     for module in model.modules():
         for name, value in list(vars(module).items()):
-            if type(value) in (float, tuple):
-                vars(module)[name] = tree_map(rounded, value)
-            elif type(value) is list:
-                value[:] = [rounded(v) for v in value]
+            if type(value) in (float, tuple, list) or (type(value) is dict and not name.startswith("_")):
+                vars(module)[name] = rounded_within(value)
+
+
+class Decisions(TorchDispatchMode):
+    """What a reference decides: its operators, whole numbers among their arguments, shapes, and results that are
+    integers. Rounding of numbers must change none of them: int(0.7 * 100) is 69 of the rounded number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[Any] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        whole = [a for a in leaves([args, list((kwargs or {}).values())]) if isinstance(a, int)]
+        shapes = []
+        for tensor in leaves([result]):
+            if isinstance(tensor, torch.Tensor):
+                exact = not tensor.is_floating_point() and not tensor.is_complex()
+                shapes.append((tuple(tensor.shape), int(tensor.long().sum()) if exact else None))
+        self.made.append((str(func), whole, shapes))
+        return result
 
 
 def differing(rounded_outputs: Outputs, truth: Outputs) -> Outputs:
@@ -126,15 +176,22 @@ class Numbers:
         none = [None] * len(truth)
         try:
             self.code = self.code or RoundedCode(self.module)
-            if not self.code.changes and not any(rounded(n) != n for n in numbers_of(draw)):
+            if not (self.code.changes or self.code.variables() or any(rounded(n) != n for n in numbers_of(draw))):
                 return none
-            with self.code.applied():
-                return differing(draw.truth_of_rounded_numbers(), truth)
+            with self.code.applied(), Decisions() as of_rounded:
+                outputs = draw.truth_of_rounded_numbers()
+            found = differing(outputs, truth)
+            if all(r is None for r in found):
+                return none
+            with Decisions() as exact:
+                draw.truth()
+            return found if exact.made == of_rounded.made else none
         except float64_place.Trouble:
             raise
-        except Exception as error:  # the reference asserts its numbers, or its code is not what its file contains
+        except Exception as error:
             if memory_limit.is_exceeded(error):
                 raise
+            # The reference asserts its numbers, for example, or PyTorch compiles it. Then only exact numbers are right.
             return none
 
 

@@ -24,8 +24,8 @@ def tree_map(f: Callable[[Any], Any], value: Any) -> Any:
 
 
 def rounded(value: Any) -> Any:
-    """A float of 1/2 and more as float32, all else as it is. Smaller numbers are rounded by so little that what is
-    computed from them, such as 1 - 0.1, differs by no more than a float32 constant."""
+    """A float of 1/2 and more as float32, all else as it is. Of smaller numbers, 1 - 0.1 differs by no more than a
+    float32 constant."""
     if type(value) is not float or not 0.5 <= abs(value) <= torch.finfo(torch.float32).max:
         return value
     return struct.unpack("f", struct.pack("f", value))[0]

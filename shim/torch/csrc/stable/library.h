@@ -103,16 +103,16 @@ CUPEL_INLINE cupel::shim::Function* MakeStackFunction(const char* name, StackFun
 
 #define TORCH_BOX(function) ::torch::stable::detail::Box(function)
 
-#define CUPEL_STABLE_LIBRARY(id, key, m)                                              \
+#define CUPEL_STABLE_LIBRARY(id, key, space, m)                                       \
   static void CUPEL_JOIN(cupel_stable_, id)(::torch::stable::detail::StableLibrary&); \
-  CUPEL_LIBRARY_(id, key, cupel_library) {                                            \
+  CUPEL_LIBRARY_(id, key, space, cupel_library) {                                     \
     ::torch::stable::detail::StableLibrary stable(cupel_library);                     \
     CUPEL_JOIN(cupel_stable_, id)(stable);                                            \
   }                                                                                   \
   void CUPEL_JOIN(cupel_stable_, id)([[maybe_unused]] ::torch::stable::detail::StableLibrary & m)
-#define CUPEL_STABLE_LIBRARY_(id, key, m) CUPEL_STABLE_LIBRARY(id, key, m)
+#define CUPEL_STABLE_LIBRARY_(id, key, space, m) CUPEL_STABLE_LIBRARY(id, key, space, m)
 #define STABLE_TORCH_LIBRARY(ns, m) \
-  CUPEL_STABLE_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), CatchAll, m)
+  CUPEL_STABLE_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), CatchAll, ns, m)
 #define STABLE_TORCH_LIBRARY_FRAGMENT(ns, m) STABLE_TORCH_LIBRARY(ns, m)
 #define STABLE_TORCH_LIBRARY_IMPL(ns, key, m) \
-  CUPEL_STABLE_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), key, m)
+  CUPEL_STABLE_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), key, ns, m)
