@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
 
 #include "base/dtype.h"
 
@@ -50,6 +51,19 @@ TEST(CompareRuns, NoticesValuesOfOtherInputs) {
   EXPECT_FALSE(CompareRuns(Halves(got), Halves(clean), Wanted(100)).ok);
   EXPECT_FALSE(CompareRuns(Halves(infinite), Halves(clean), Wanted(100)).ok);
   EXPECT_FALSE(CompareRuns(Halves({1.0F}), Halves(clean), Wanted(100)).ok);
+}
+
+TEST(CompareRuns, TheOtherTruthOfTheCaseIsOfOtherInputs) {
+  const std::vector<float> clean(100, 1.0F), stale(100, 0.5F);
+  const std::vector<double> rounded(100, 0.5);
+  task::Output wanted = Wanted(100);
+  wanted.rounded_truth.emplace();
+  wanted.rounded_truth->dtype = DType::kF64;
+  wanted.rounded_truth->shape = wanted.shape;
+  wanted.rounded_truth->strides = {1};
+  wanted.rounded_truth->storage = std::as_bytes(std::span(rounded));
+  EXPECT_TRUE(CompareRuns(Halves(clean), Halves(clean), wanted).ok);
+  EXPECT_FALSE(CompareRuns(Halves(stale), Halves(clean), wanted).ok);
 }
 
 }  // namespace
