@@ -186,13 +186,11 @@ class NearestTruth {
                const std::optional<task::Tensor>& rounded)
       : tensor_(truth) {
     if (!rounded) return;
-    const Reader value(got), one(truth), two(*rounded);
+    const Reader value(got), exact(truth), other(*rounded);
     values_.resize(static_cast<size_t>(UsableCount(truth)));
     for (size_t i = 0; i < values_.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
-      const double a = one(at), b = two(at), v = value(at);
-      const bool is_between = std::isfinite(a) && std::isfinite(b) && std::isfinite(v);
-      values_[i] = is_between ? std::clamp(v, std::fmin(a, b), std::fmax(a, b)) : a;
+      values_[i] = NearestBetween(value(at), exact(at), other(at));
     }
     tensor_.storage = std::as_bytes(std::span(values_));
     tensor_.offset = 0;

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -71,6 +72,13 @@ Rule RuleFor(DType dtype, double limit);
 /// `wanted`, replaced by an infinity if the output's dtype rounds it to one.
 inline double Rounded(const Rule& rule, double wanted) {
   return std::fabs(wanted) >= rule.infinite_from ? std::copysign(INFINITY, wanted) : wanted;
+}
+
+/// Of the numbers between `truth` and `rounded` (task::Output::rounded_truth), the one that is
+/// nearest to `value`. `truth` if one of the three is not finite.
+inline double NearestBetween(double value, double truth, double rounded) {
+  if (!std::isfinite(value) || !std::isfinite(truth) || !std::isfinite(rounded)) return truth;
+  return std::clamp(value, std::fmin(truth, rounded), std::fmax(truth, rounded));
 }
 
 /// True if both are NaN, or both are the same infinity.

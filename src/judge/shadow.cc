@@ -61,9 +61,7 @@ class Agreement {
   }
   /// What lies between the truths of exact and of rounded numbers, and is nearest to `value`.
   double Nearest(double value, double truth, int64_t i) const {
-    if (!rounded_ || !std::isfinite(truth) || !std::isfinite(value)) return truth;
-    const double other = (*rounded_)(i);
-    return std::clamp(value, std::fmin(truth, other), std::fmax(truth, other));
+    return rounded_ ? NearestBetween(value, truth, (*rounded_)(i)) : truth;
   }
 
  private:
