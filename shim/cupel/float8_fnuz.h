@@ -1,6 +1,7 @@
-// 8-bit floats with one zero, one NaN (the bits of -0) and no infinity: of AMD's GPUs. The shim has
-// no tensors of them, but code for both makers' GPUs names them. SPDX-License-Identifier:
-// Apache-2.0
+// 8-bit floats of AMD's GPUs, with one zero, one NaN (the bits of -0) and no infinity.
+//
+// The shim has no tensors of them, but code for GPUs of both makers names them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/macros/Macros.h"

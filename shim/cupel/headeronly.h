@@ -1,5 +1,5 @@
-// torch::headeronly: the parts of c10 that need no library, under the name that the stable ABI
-// uses. SPDX-License-Identifier: Apache-2.0
+// torch::headeronly: the parts of c10 that need no library, as the stable ABI names them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "c10/core/DeviceType.h"

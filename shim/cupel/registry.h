@@ -14,6 +14,18 @@ struct Argument {
   std::optional<Value> default_value;
 };
 
+/// "name(Tensor x, Tensor(a!)? y=None, float eps=1e-5) -> (Tensor, Tensor)".
+struct Schema {
+  struct Argument {
+    Text type;  // without aliases: "Tensor?", "int[2]"
+    Text name;
+    std::optional<Value> default_value;
+  };
+  std::vector<Argument> arguments;
+  std::vector<Text> results;  // types
+};
+Schema ParseSchema(const char* text);
+
 struct Function;
 
 /// One call in progress.
@@ -28,8 +40,9 @@ struct Frame {
 struct Function {
   Text name;
   std::vector<Argument> args;  // as many as the C++ function has
-  Text key, schema;            // of TORCH_LIBRARY's operators; the schema if there is one
-  bool is_boxed = false;       // it has the arguments and results of its schema, as words
+  Text key;                    // of TORCH_LIBRARY's operators
+  std::optional<Schema> schema;
+  bool is_boxed = false;  // it has the arguments and results of its schema, as words
   void* callable = nullptr;
   bool (*invoke)(Function& self, Frame& frame) = nullptr;  // false: an argument did not fit
   void (*type_name)(Text& text, int arg) = nullptr;        // arg -1: the result
@@ -65,19 +78,9 @@ class Registry {
   const char* entry_ = "";
 };
 
-/// "name(Tensor x, Tensor(a!)? y=None, float eps=1e-5) -> (Tensor, Tensor)".
-struct Schema {
-  struct Argument {
-    Text type;  // without aliases: "Tensor?", "int[2]"
-    Text name;
-    std::optional<Value> default_value;
-  };
-  std::vector<Argument> arguments;
-  std::vector<Text> results;  // types
-};
-Schema ParseSchema(const char* text);
-/// Sets names and defaults of `f`'s arguments. Refuses if `f` has other arguments or results than
-/// its schema: PyTorch refuses to load it, or passes numbers of one type as another.
+/// Sets names and defaults of `f`'s arguments from its schema. Refuses if `f` has other arguments
+/// or results than its schema: PyTorch refuses to load it, or passes numbers of one type as
+/// another.
 void ApplySchema(Function& f);
 
 struct ModuleEntry {
@@ -230,8 +233,8 @@ __attribute__((visibility("hidden"))) CUPEL_INLINE Registry& Registry::Get() {
 CUPEL_INLINE void Registry::Finish() {
   for (Function* f : operators_) {
     for (const auto& [key, schema] : schemas_)
-      if (std::strcmp(key.c_str(), f->key.c_str()) == 0) f->schema = Text() << schema.c_str();
-    if (!f->schema.empty()) ApplySchema(*f);
+      if (std::strcmp(key.c_str(), f->key.c_str()) == 0) f->schema = ParseSchema(schema.c_str());
+    if (f->schema) ApplySchema(*f);
     functions_.push_back(f);
   }
   for (Function* f : functions_)
@@ -378,7 +381,7 @@ CUPEL_INLINE size_t CountResults(const char* type) {
 }
 
 CUPEL_INLINE void ApplySchema(Function& f) {
-  const Schema schema = ParseSchema(f.schema.c_str());
+  const Schema& schema = *f.schema;
   const size_t count = schema.arguments.size();
   if (f.is_boxed) f.args.resize(count);
   const auto check = [&](bool holds, const Text& what) {

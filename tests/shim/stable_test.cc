@@ -100,7 +100,7 @@ TEST_F(Stable, BoxedFunctionsGetWordsOfTheirSchemas) {
 template <class F>
 std::string WrongWith(const char* schema, F f) {
   cupel::shim::Function* function = cupel::shim::MakeFunction("f", f);
-  function->schema << schema;
+  function->schema = cupel::shim::ParseSchema(schema);
   try {
     cupel::shim::ApplySchema(*function);
   } catch (const fake::Refused& refused) {

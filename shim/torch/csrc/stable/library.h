@@ -58,7 +58,11 @@ class StableLibrary {
 
 #if CUPEL_BODIES
 CUPEL_INLINE bool CallStackFunction(cupel::shim::Function& self, cupel::shim::Frame& frame) {
-  const cupel::shim::Schema schema = cupel::shim::ParseSchema(self.schema.c_str());
+  if (!self.schema)
+    cupel::shim::Refuse("wrong_arguments", cupel::shim::Text()
+                                               << self.name
+                                               << " is a boxed function without a schema");
+  const cupel::shim::Schema& schema = *self.schema;
   const size_t count = schema.arguments.size(), results = schema.results.size();
   std::vector<StableIValue> stack(std::max(count, results) + 1);
   for (size_t i = 0; i < count; ++i) {
