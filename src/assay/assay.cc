@@ -289,23 +289,25 @@ Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
 namespace {
 
 /// Adds a limit to an accepted verdict if the host code's work does not follow PyTorch's current
-/// stream.
+/// stream, or the host code fails with another one.
 Status TryOtherStream(record::CallRecorder& recorder, records::Verdict& verdict) {
   if (!verdict.accepted()) return {};
   TRY_ASSIGN(const auto refusal, recorder.RecordOnOtherStream());
-  if (refusal && refusal->code == "host_exception") {
-    verdict.exploration.limits.push_back(
-        {std::string(records::kCurrentStream),
-         fmt::format("fails if PyTorch's current stream is not the default stream: {}",
-                     refusal->message)});
+  if (!refusal) return {};
+  std::string what;
+  if (refusal->code == "host_exception") {
+    what = fmt::format("fails if PyTorch's current stream is not the default stream: {}",
+                       refusal->message);
+  } else if (refusal->code == "unordered_work") {
+    what = fmt::format(
+        "ignores PyTorch's current stream: if that is not the default stream, {} (use "
+        "at::cuda::getCurrentCUDAStream(), or aoti_torch_get_current_cuda_stream of the stable "
+        "ABI)",
+        refusal->message);
+  } else {
+    return {};
   }
-  if (!refusal || refusal->code != "unordered_work") return {};
-  verdict.exploration.limits.push_back(
-      {std::string(records::kCurrentStream),
-       fmt::format("ignores PyTorch's current stream: if that is not the default stream, {} (use "
-                   "at::cuda::getCurrentCUDAStream(), or aoti_torch_get_current_cuda_stream of the "
-                   "stable ABI)",
-                   refusal->message)});
+  verdict.exploration.limits.push_back({std::string(records::kCurrentStream), std::move(what)});
   return {};
 }
 

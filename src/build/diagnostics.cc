@@ -2,7 +2,6 @@
 #include "build/diagnostics.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/demangle.h"
+#include "base/name_some.h"
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "build/is_one_of.h"
@@ -379,7 +379,7 @@ std::vector<std::string> OtherHeaders(const Diagnostic& first,
   const std::string named = MissingHeader(first.message);
   for (const Diagnostic& error : errors) {
     std::string header = MissingHeader(error.message);
-    if (named.empty() || header.empty() || header == named || others.size() >= 8) continue;
+    if (named.empty() || header.empty() || header == named) continue;
     others.push_back(std::move(header));
   }
   return others;
@@ -435,7 +435,7 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::vector<std:
     }
     const auto other_headers = OtherHeaders(*first, errors);
     if (!other_headers.empty()) {
-      failure.message += fmt::format("; also {}", fmt::join(other_headers, ", "));
+      failure.message += fmt::format("; also {}", NameSome(other_headers, 8));
     } else if (errors.size() > 1) {
       failure.message += fmt::format(" (and {} more)", errors.size() - 1);
     }

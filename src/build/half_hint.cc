@@ -76,8 +76,7 @@ std::string HalfHint(const std::vector<Diagnostic>& diagnostics,
   for (const std::string& flag : needed) options += " --flag=" + flag;
   return fmt::format(
       "; PyTorch compiles extensions without these operators and conversions: use functions such "
-      "as "
-      "__hadd and __half2float, or compile as your own build does, with{}",
+      "as __hadd and __half2float, or compile as your own build does, with{}",
       options);
 }
 

@@ -28,9 +28,9 @@ struct Verification {
   std::string repeated;          // the decision this time; empty if not repeated
   std::string why_not_repeated;  // what this machine lacks, if the files match the record
   bool exactly = true;           // compared bit for bit; otherwise only decision and bounds
-  /// The record says that another cupel, PyTorch or toolkit made it, which whoever edits it can
-  /// say, too. Only the decision, the codes of the reasons and the settings' statuses are
-  /// confirmed, and `changes` lists other numbers.
+  /// The record says that another cupel, PyTorch or toolkit made it. An edited record can say so,
+  /// too. Only the decision, the codes of the reasons and the settings' statuses are confirmed, and
+  /// `changes` lists other numbers.
   bool by_other_version = false;
   std::vector<judge::Difference> differences, changes;
   /// True if no check contradicts the record and the repeated verdict is the same.
