@@ -10,11 +10,19 @@ namespace {
 
 constexpr std::chrono::minutes kLockTimeout{10};
 constexpr const char* kTurn = ".turn";
+constexpr const char* kBuilding = ".building";
 
 }  // namespace
 
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid) {
   return folder / (uuid + ".lock");
+}
+
+Result<GpuLock::Door> GpuLock::Door::Open(const std::filesystem::path& path) {
+  Door door;
+  TRY_ASSIGN(door.file, os::OpenLockFile(path));
+  TRY_ASSIGN(door.turn, os::OpenLockFile(path.string() + kTurn));
+  return door;
 }
 
 Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid,
@@ -28,13 +36,19 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = LockFile(folder, uuid);
-  TRY_ASSIGN(lock.file_, os::OpenLockFile(path));
-  TRY_ASSIGN(lock.turn_, os::OpenLockFile(path.string() + kTurn));
+  TRY_ASSIGN(lock.gpu_, Door::Open(path));
+  TRY_ASSIGN(lock.building_, Door::Open(path.string() + kBuilding));
   return lock;
 }
 
-Status GpuLock::Wait(const os::Fd& file, os::Lock lock,
-                     std::chrono::steady_clock::time_point end) const {
+Status GpuLock::Enter(const Door& door, os::Lock lock, TimePoint end) const {
+  TRY(Wait(door.turn, os::Lock::kExclusive, end));
+  const Status got = Wait(door.file, lock, end);
+  os::Unlock(door.turn);
+  return got;
+}
+
+Status GpuLock::Wait(const os::Fd& file, os::Lock lock, TimePoint end) const {
   for (bool reported = false;; reported = true) {
     const auto now = std::chrono::steady_clock::now();
     auto got = os::Acquire(file, lock, waiting_ ? std::min(end, now + report_every_) : end, stop_);
@@ -48,21 +62,30 @@ Status GpuLock::Wait(const os::Fd& file, os::Lock lock,
 }
 
 Status GpuLock::Acquire(Use use) {
-  if (!file_ || use == use_ || use == Use::kNone) {
-    if (use == Use::kNone) Release();
+  if (use == use_) return {};
+  if (!gpu_.file) {
     use_ = use;
     return {};
   }
+  Release();
+  if (use == Use::kNone) return {};
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(turn_, os::Lock::kExclusive, end));
-  auto got = Wait(file_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
-  os::Unlock(turn_);
-  if (got) use_ = use;
-  return got;
+  if (use == Use::kAlone) TRY(Enter(building_, os::Lock::kExclusive, end));
+  const Status got =
+      Enter(gpu_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
+  if (!got) {
+    os::Unlock(building_.file);
+    return got;
+  }
+  use_ = use;
+  return {};
 }
 
 void GpuLock::Release() {
-  if (file_ && use_ != Use::kNone) os::Unlock(file_);
+  if (gpu_.file && use_ != Use::kNone) {
+    os::Unlock(gpu_.file);
+    os::Unlock(building_.file);
+  }
   use_ = Use::kNone;
 }
 

@@ -1,7 +1,10 @@
 // The lock of a GPU between cupel processes: either any number of them check kernels, or one
 // measures time alone. A waiting process holds the turn file, so that later processes that only
 // share the GPU cannot overtake one that wants to measure.
-// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch may hold the GPU for minutes while it builds a compiled baseline, mostly on the CPU. Such
+// a process also shares a second lock of the same kind, and one that wants to measure waits for
+// that one first, while others may still use the GPU. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -16,8 +19,9 @@
 
 namespace cupel::gpu {
 
-/// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. The PyTorch
-/// processes follow the same rules (src/oracle/py/gpu_lock.py).
+/// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. With
+/// ".building": shared to build a baseline, exclusive to measure. Both have a turn file, ".turn".
+/// The PyTorch processes follow the same rules (src/oracle/py/gpu_lock.py).
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
 
 /// Not thread-safe. Each engine has its own.
@@ -37,9 +41,18 @@ class GpuLock {
   Use use() const { return use_; }
 
  private:
-  Status Wait(const os::Fd& file, os::Lock lock, std::chrono::steady_clock::time_point end) const;
+  using TimePoint = std::chrono::steady_clock::time_point;
 
-  os::Fd file_, turn_;
+  struct Door {
+    static Result<Door> Open(const std::filesystem::path& path);
+    os::Fd file, turn;
+  };
+
+  /// Waits for a door's turn, then for its lock.
+  Status Enter(const Door& door, os::Lock lock, TimePoint end) const;
+  Status Wait(const os::Fd& file, os::Lock lock, TimePoint end) const;
+
+  Door gpu_, building_;
   std::stop_token stop_;
   std::function<void(bool waits)> waiting_;
   std::chrono::milliseconds report_every_{0};

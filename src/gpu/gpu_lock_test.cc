@@ -106,6 +106,46 @@ TEST_F(GpuLocks, LaterSharedUserWaitsForTheMeasuringOne) {
   EXPECT_TRUE(late.AcquiresSoon());
 }
 
+/// What gpu_lock.py does while it builds a baseline.
+os::Fd Building(const os::TempDir& folder) {
+  auto file = *os::OpenLockFile(folder.path() / "GPU-1.lock.building");
+  EXPECT_TRUE(os::Acquire(file, os::Lock::kShared));
+  return file;
+}
+
+TEST_F(GpuLocks, SharedUsersGoOnWhileOneThatMeasuresWaitsForABuild) {
+  os::Fd building = Building(folder_);
+  Holder builder(Open(), Use::kShared);
+  ASSERT_TRUE(builder.AcquiresSoon());
+  Holder measuring(Open(), Use::kAlone);
+  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
+  Holder late(Open(), Use::kShared);
+  EXPECT_TRUE(late.AcquiresSoon());
+  late.Release();
+  builder.Release();
+  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
+  building = {};
+  EXPECT_TRUE(measuring.AcquiresSoon());
+}
+
+TEST_F(GpuLocks, NoBuildBeginsWhileOneMeasures) {
+  Holder measuring(Open(), Use::kAlone);
+  ASSERT_TRUE(measuring.AcquiresSoon());
+  const os::Fd building = *os::OpenLockFile(folder_.path() / "GPU-1.lock.building");
+  EXPECT_FALSE(os::Acquire(building, os::Lock::kShared, std::chrono::steady_clock::now()));
+  measuring.Release();
+  EXPECT_TRUE(os::Acquire(building, os::Lock::kShared, std::chrono::steady_clock::now()));
+}
+
+TEST_F(GpuLocks, SharedUseAfterExclusiveUseLetsBuildsBegin) {
+  GpuLock lock = Open();
+  ASSERT_TRUE(lock.Acquire(Use::kAlone));
+  ASSERT_TRUE(lock.Acquire(Use::kShared));
+  const os::Fd building = Building(folder_);
+  Holder other(Open(), Use::kShared);
+  EXPECT_TRUE(other.AcquiresSoon());
+}
+
 TEST_F(GpuLocks, SharedHoldWithinExclusiveUseChangesNothing) {
   GpuLock lock = Open();
   ASSERT_TRUE(lock.Acquire(Use::kAlone));
