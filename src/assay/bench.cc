@@ -147,6 +147,7 @@ class SettingBench {
 
   Status PrepareBaselines() {
     Stopwatch watch(times_.stages.prepare);
+    TRY_ASSIGN(const auto no_measurements, parts_.engine->PutOffMeasurements());
     std::vector<uint64_t> seeds;
     seeds.reserve(cases_.size());
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);

@@ -14,6 +14,8 @@ tl::unexpected<Error> NoClock(const Engine& engine) {
 
 Result<std::shared_ptr<void>> Engine::Reserve() { return std::shared_ptr<void>(); }
 
+Result<std::shared_ptr<void>> Engine::PutOffMeasurements() { return std::shared_ptr<void>(); }
+
 Result<std::unique_ptr<Timer>> Engine::MakeTimer(
     std::span<const Entrant> /*entrants*/,
     std::span<const std::vector<std::span<const std::byte>>> /*sets*/) {

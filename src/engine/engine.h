@@ -87,6 +87,11 @@ class Engine {
   /// engine has no device to share. Fails with kTimeout.
   virtual Result<std::shared_ptr<void>> Reserve();
 
+  /// While the returned object lives, no process of cupel begins to measure on the device, but all
+  /// may use it: for preparations that take long. Null if the engine has no device to share. Fails
+  /// with kTimeout.
+  virtual Result<std::shared_ptr<void>> PutOffMeasurements();
+
   // Only an engine with a clock overrides the functions below; others return kUnsupported.
 
   /// Times programs of this engine on the same `sets` of arguments. Each set is as for Execute.

@@ -40,6 +40,11 @@ class GpuEngine : public engine::Engine {
     return std::shared_ptr<void>(lock_.get(), [lock = lock_](void*) { lock->Release(); });
   }
 
+  Result<std::shared_ptr<void>> PutOffMeasurements() override {
+    TRY(lock_->BeginBuilding());
+    return std::shared_ptr<void>(lock_.get(), [lock = lock_](void*) { lock->EndBuilding(); });
+  }
+
   Result<std::unique_ptr<engine::Timer>> MakeTimer(
       std::span<const engine::Entrant> entrants,
       std::span<const std::vector<std::span<const std::byte>>> sets) override {

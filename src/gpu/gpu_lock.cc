@@ -41,13 +41,6 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   return lock;
 }
 
-Status GpuLock::Enter(const Door& door, os::Lock lock, TimePoint end) const {
-  TRY(Wait(door.turn, os::Lock::kExclusive, end));
-  const Status got = Wait(door.file, lock, end);
-  os::Unlock(door.turn);
-  return got;
-}
-
 Status GpuLock::Wait(const os::Fd& file, os::Lock lock, TimePoint end) const {
   for (bool reported = false;; reported = true) {
     const auto now = std::chrono::steady_clock::now();
@@ -63,30 +56,44 @@ Status GpuLock::Wait(const os::Fd& file, os::Lock lock, TimePoint end) const {
 
 Status GpuLock::Acquire(Use use) {
   if (use == use_) return {};
-  if (!gpu_.file) {
+  Release();
+  if (!gpu_.file || use == Use::kNone) {
     use_ = use;
     return {};
   }
-  Release();
-  if (use == Use::kNone) return {};
   const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  if (use == Use::kAlone) TRY(Enter(building_, os::Lock::kExclusive, end));
-  const Status got =
-      Enter(gpu_, use == Use::kAlone ? os::Lock::kExclusive : os::Lock::kShared, end);
-  if (!got) {
-    os::Unlock(building_.file);
-    return got;
-  }
+  const bool alone = use == Use::kAlone;
+  Status got;
+  if (alone) got = Wait(building_.turn, os::Lock::kShared, end);
+  if (got && alone) got = Wait(building_.file, os::Lock::kExclusive, end);
+  if (got) got = Wait(gpu_.turn, os::Lock::kExclusive, end);
+  if (got) got = Wait(gpu_.file, alone ? os::Lock::kExclusive : os::Lock::kShared, end);
+  os::Unlock(gpu_.turn);
   use_ = use;
-  return {};
+  if (!got) Release();
+  return got;
 }
 
 void GpuLock::Release() {
-  if (gpu_.file && use_ != Use::kNone) {
-    os::Unlock(gpu_.file);
-    os::Unlock(building_.file);
-  }
-  use_ = Use::kNone;
+  const Use use = std::exchange(use_, Use::kNone);
+  if (!gpu_.file || use == Use::kNone) return;
+  os::Unlock(gpu_.file);
+  if (use != Use::kAlone) return;
+  os::Unlock(building_.file);
+  os::Unlock(building_.turn);
+}
+
+Status GpuLock::BeginBuilding() {
+  if (!building_.file) return {};
+  const auto end = std::chrono::steady_clock::now() + kLockTimeout;
+  TRY(Wait(building_.turn, os::Lock::kExclusive, end));
+  Status got = Wait(building_.file, os::Lock::kShared, end);
+  os::Unlock(building_.turn);
+  return got;
+}
+
+void GpuLock::EndBuilding() {
+  if (building_.file) os::Unlock(building_.file);
 }
 
 Result<GpuHold> GpuHold::Shared(GpuLock& lock) {

@@ -2,9 +2,11 @@
 // measures time alone. A waiting process holds the turn file, so that later processes that only
 // share the GPU cannot overtake one that wants to measure.
 //
-// PyTorch may hold the GPU for minutes while it builds a compiled baseline, mostly on the CPU. Such
-// a process also shares a second lock of the same kind, and one that wants to measure waits for
-// that one first, while others may still use the GPU. SPDX-License-Identifier: Apache-2.0
+// Before it measures, a process builds baselines, which may take minutes, mostly on the CPU. All
+// build at the same time; then all that are ready measure, one after the other. Builders share a
+// second lock, which whoever measures needs alone. It waits for this one first, since others may
+// still use the GPU then. No build begins while a process measures, or waits to do so.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -19,9 +21,8 @@
 
 namespace cupel::gpu {
 
-/// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. With
-/// ".building": shared to build a baseline, exclusive to measure. Both have a turn file, ".turn".
-/// The PyTorch processes follow the same rules (src/oracle/py/gpu_lock.py).
+/// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. The PyTorch
+/// processes follow the same rules (src/oracle/py/gpu_lock.py).
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
 
 /// Not thread-safe. Each engine has its own.
@@ -38,6 +39,12 @@ class GpuLock {
   /// Waits until this use of the GPU is possible. kTimeout after ten minutes; kCancelled.
   Status Acquire(Use use);
   void Release();
+
+  /// Waits until baselines may be built. The GPU itself is not locked, and this process must not
+  /// ask to use it alone before EndBuilding(). Errors as for Acquire().
+  Status BeginBuilding();
+  void EndBuilding();
+
   Use use() const { return use_; }
 
  private:
@@ -48,10 +55,10 @@ class GpuLock {
     os::Fd file, turn;
   };
 
-  /// Waits for a door's turn, then for its lock.
-  Status Enter(const Door& door, os::Lock lock, TimePoint end) const;
   Status Wait(const os::Fd& file, os::Lock lock, TimePoint end) const;
 
+  /// Of gpu_, the turn is held only while a process waits. Of building_, those that measure share
+  /// the turn until they have measured, so that builders wait for all of them.
   Door gpu_, building_;
   std::stop_token stop_;
   std::function<void(bool waits)> waiting_;

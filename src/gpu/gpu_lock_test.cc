@@ -106,44 +106,61 @@ TEST_F(GpuLocks, LaterSharedUserWaitsForTheMeasuringOne) {
   EXPECT_TRUE(late.AcquiresSoon());
 }
 
-/// What gpu_lock.py does while it builds a baseline.
-os::Fd Building(const os::TempDir& folder) {
-  auto file = *os::OpenLockFile(folder.path() / "GPU-1.lock.building");
-  EXPECT_TRUE(os::Acquire(file, os::Lock::kShared));
-  return file;
-}
-
 TEST_F(GpuLocks, SharedUsersGoOnWhileOneThatMeasuresWaitsForABuild) {
-  os::Fd building = Building(folder_);
-  Holder builder(Open(), Use::kShared);
-  ASSERT_TRUE(builder.AcquiresSoon());
+  GpuLock builder = Open();
+  ASSERT_TRUE(builder.BeginBuilding());
   Holder measuring(Open(), Use::kAlone);
   EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
   Holder late(Open(), Use::kShared);
   EXPECT_TRUE(late.AcquiresSoon());
   late.Release();
-  builder.Release();
-  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
-  building = {};
+  builder.EndBuilding();
   EXPECT_TRUE(measuring.AcquiresSoon());
 }
 
-TEST_F(GpuLocks, NoBuildBeginsWhileOneMeasures) {
+TEST_F(GpuLocks, ManyBuildAtTheSameTimeAndUseTheGpu) {
+  GpuLock one = Open(), two = Open();
+  EXPECT_TRUE(one.BeginBuilding());
+  EXPECT_TRUE(two.BeginBuilding());
+  EXPECT_TRUE(one.Acquire(Use::kShared));
+  EXPECT_TRUE(two.Acquire(Use::kShared));
+  one.Release();
+  two.Release();
   Holder measuring(Open(), Use::kAlone);
-  ASSERT_TRUE(measuring.AcquiresSoon());
-  const os::Fd building = *os::OpenLockFile(folder_.path() / "GPU-1.lock.building");
-  EXPECT_FALSE(os::Acquire(building, os::Lock::kShared, std::chrono::steady_clock::now()));
-  measuring.Release();
-  EXPECT_TRUE(os::Acquire(building, os::Lock::kShared, std::chrono::steady_clock::now()));
+  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());  // a release of the GPU ends no build
+  one.EndBuilding();
+  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
+  two.EndBuilding();
+  EXPECT_TRUE(measuring.AcquiresSoon());
+}
+
+TEST_F(GpuLocks, BuildsWaitForAllThatMeasure) {
+  GpuLock builder = Open();
+  ASSERT_TRUE(builder.BeginBuilding());
+  Holder one(Open(), Use::kAlone), other(Open(), Use::kAlone);
+  EXPECT_FALSE(one.HasAcquiredAfterDelay() || other.HasAcquiredAfterDelay());
+  std::atomic<bool> builds = false;
+  std::thread late([&, lock = Open()]() mutable {
+    EXPECT_TRUE(lock.BeginBuilding());
+    builds = true;
+  });
+  builder.EndBuilding();
+  const bool is_first = one.HasAcquiredAfterDelay();
+  EXPECT_NE(is_first, other.HasAcquiredAfterDelay());
+  EXPECT_FALSE(builds);
+  (is_first ? one : other).Release();
+  EXPECT_TRUE((is_first ? other : one).AcquiresSoon());
+  EXPECT_FALSE(builds);
+  (is_first ? other : one).Release();
+  late.join();
+  EXPECT_TRUE(builds);
 }
 
 TEST_F(GpuLocks, SharedUseAfterExclusiveUseLetsBuildsBegin) {
-  GpuLock lock = Open();
+  GpuLock lock = Open(), builder = Open();
   ASSERT_TRUE(lock.Acquire(Use::kAlone));
   ASSERT_TRUE(lock.Acquire(Use::kShared));
-  const os::Fd building = Building(folder_);
-  Holder other(Open(), Use::kShared);
-  EXPECT_TRUE(other.AcquiresSoon());
+  EXPECT_TRUE(builder.BeginBuilding());
 }
 
 TEST_F(GpuLocks, SharedHoldWithinExclusiveUseChangesNothing) {

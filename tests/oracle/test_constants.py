@@ -19,7 +19,6 @@ TWINS = [
     ("oracle/baseline.cc", r"kMaxCount = (.*?);", "baseline_server", "MAX_COUNT", 1),
     ("oracle/filter_checks.h", r"kPublishedThreshold = (.*?);", "filter_variation", "PUBLISHED", 1),
     ("gpu/gpu_lock.cc", r"kTurn = (.*?);", "gpu_lock", "TURN", 1),
-    ("gpu/gpu_lock.cc", r"kBuilding = (.*?);", "gpu_lock", "BUILDING", 1),
     ("gpu/gpu_lock.cc", r"std::chrono::minutes kLockTimeout\{(.*?)\};", "gpu_lock", "PATIENCE", MINUTE),
     ("gpu/patience.h", r"kForMemory\{std::chrono::minutes\((.*?)\)", "baseline_server", "MEMORY_PATIENCE", MINUTE),
 ]

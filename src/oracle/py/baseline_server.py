@@ -98,7 +98,7 @@ class Baseline:
                 return self.build(new, None)
         task = self.server.tasks[request["task"]]
         draw = self.server.draws.of(task, request["init"], request["inputs"], seed)
-        with self.server.gpu if self.kind == "eager" else self.server.gpu.building():
+        with self.server.gpu:
             self.add_drawn(task, draw)
 
     def add_drawn(self, task: Task, draw: Draw) -> None:

@@ -142,7 +142,7 @@ class Gpu(Cpu):
         if self.device is None:
             return
         try:
-            self.use.gpu.enter(0, self.use.waiting)
+            self.use.acquire(0)
         except BlockingIOError:
             return  # busy: release at a later call
         try:
@@ -150,7 +150,7 @@ class Gpu(Cpu):
         except RuntimeError:
             pass  # the GPU has failed and is not used again
         finally:
-            self.use.gpu.leave()
+            self.use.release()
 
     def is_broken(self) -> bool:
         if self.device is None:
