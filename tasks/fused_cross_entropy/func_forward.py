@@ -34,21 +34,24 @@ class Model(nn.Module):
 
 
 def get_inputs(num_tokens=2048, vocabulary=128256, dtype="bfloat16"):
-    # A model considers a part of the vocabulary: 2 * sqrt(vocabulary) candidates of a row share
-    # most of its probability, so every part of the gradient has elements that matter. Rows differ
-    # in spread and in offset.
-    rows = torch.arange(num_tokens).unsqueeze(1)
+    # A model considers a part of the vocabulary: some 64 candidates of a row share most of its
+    # probability, so their gradients matter beside the 1 of a target, to 16 bits too. Each column is
+    # a candidate of some row; each row has one among the middle columns and one among the last.
+    # Rows differ in spread and in offset.
+    rows, columns = torch.arange(num_tokens).unsqueeze(1), torch.arange(vocabulary)
     logits = torch.randn(num_tokens, vocabulary)
     logits *= 0.25 + 0.5 * torch.rand(num_tokens, 1)
     logits += 4 * torch.randn(num_tokens, 1)
-    distance = max(int(vocabulary**0.5 / 2), 1)
-    first = (rows * 0.618 % 1 * distance).long()
-    logits += 8.0 * ((torch.arange(vocabulary) - first) % distance == 0)
+    distance = max(vocabulary // 64, 1)
+    first = (rows * 0.618034 % 1 * distance).long()
+    logits += 11.0 * ((columns - first) % distance == 0)
+    for last in min(vocabulary // 2 + 7, vocabulary - 1), vocabulary - 1:
+        logits[rows, last - rows * 5 % min(16, vocabulary // 2)] += 13.0
     target = torch.randint(vocabulary, (num_tokens,))
     target[0], target[-1] = vocabulary - 1, 0
     # Half of the targets are what the model expects.
     tokens = torch.arange(0, num_tokens, 2)
-    logits[tokens, target[tokens]] += 12
+    logits[tokens, target[tokens]] += 15
     # One token of 8 does not count; it may be anywhere.
     target[torch.randperm(num_tokens)[:num_tokens // 8]] = -100
     # Training in float16 scales losses, as most of its gradients would be zero otherwise.

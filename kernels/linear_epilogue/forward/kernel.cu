@@ -13,7 +13,9 @@
 // sends the other one half of its sums.
 //
 // Few rows, and b along the depth (LinearFew): tiles of up to 128 rows and so few columns that each
-// SM has one.
+// SM has one. Or two SMs share the depth of a tile with twice as many columns.
+//
+// One row, and b along the depth (LinearOne): no tensor cores, b goes straight to registers.
 //
 // What a kernel does only once is slow, since its instructions come from memory: on an H200, about
 // nine cycles each. So there are no divisions before the first load.
@@ -51,7 +53,13 @@ __device__ float Activate(float x, const Activation& activation) {
   }
   const float factor =
       kKind == kSilu ? activation.linear : fmaf(x * x, activation.cubic, activation.linear);
-  return x * (1.0f / (1.0f + exp2f(x * factor)));
+  // exp2f and a division would take three times as many instructions. The power is off by two units
+  // in the last place at most (that of exp2f, too), the inverse by one. Results below 1e-35 may
+  // become zero.
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * factor));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return x * inverse;
 }
 
 // Calls f(std::integral_constant<Kind, kind>()).
@@ -720,20 +728,25 @@ __global__ void __launch_bounds__(kThreads, 1)
 // --- Few rows
 //
 // Up to 128 rows of a are the left factor, and few columns of b the right one: such that about as
-// many blocks as there are SMs make all. So no sums are exchanged.
+// many blocks as there are SMs make all. A block loads the rows of a once for its columns. With
+// many rows, that is most of what it loads; then two blocks of a cluster take twice as many
+// columns, and half of the depth each.
 
 constexpr int kFewUnits = 7;  // at most; of 16 columns
 
-// Tiles of 64 rows for each of kGroups warpgroups.
-template <class T, int kUnits, int kGroups>
+// Tiles of 64 rows for each of kGroups warpgroups. kSplit: blocks that share the depth, 1 or 2.
+template <class T, int kUnits, int kGroups, int kSplit>
 struct Few {
   static constexpr int kRows = 64 * kGroups, kColumns = 16 * kUnits;
+  static constexpr int kPartColumns = kColumns / kSplit;  // of y that a block makes
   static constexpr int kThreads = 128 * kGroups + 32;
   static constexpr int kStageBytes = (kRows + kColumns) * 128;
-  static constexpr int kStages = std::min(32, 224 * 1024 / kStageBytes);
+  static constexpr int kReceivedBytes = (kSplit - 1) * kRows * kPartColumns * 4;
+  static constexpr int kStages = std::min(32, (224 * 1024 - kReceivedBytes) / kStageBytes);
 
   struct Shared {
     alignas(1024) uint8_t stages[kStages][kStageBytes];
+    alignas(16) uint8_t received[std::max(kReceivedBytes, 16)];  // sums
     uint64_t full[kStages], empty[kStages];
   };
 };
@@ -747,19 +760,38 @@ __device__ uint32_t PairAt(const T* p, int64_t step, int count) {
   return bits(0) | bits(1) << 16;
 }
 
-template <class T, int kUnits, int kGroups>
+// Two blocks have sums of a tile. Each gets those of its half of the columns from the other one.
+// They come first in its registers, as they do in its stages. `received`: this thread's place.
+template <int kCount>
+__device__ void Exchange(float (&sums)[kCount], uint8_t* received, int other, int step) {
+  WaitCluster();  // the other block has begun
+  const uint32_t to = AddressIn(SharedAddress(received), other);
+#pragma unroll
+  for (int i = 0; i < kCount / 2; i += 4) SendFour(to + i / 4 * step, sums + kCount / 2 + i);
+  ReleaseCluster();
+  WaitCluster();
+#pragma unroll
+  for (int i = 0; i < kCount / 2; i += 4) {
+    const float4 more = *reinterpret_cast<const float4*>(received + i / 4 * step);
+    sums[i] += more.x, sums[i + 1] += more.y, sums[i + 2] += more.z, sums[i + 3] += more.w;
+  }
+}
+
+template <class T, int kUnits, int kGroups, int kSplit>
 __global__ void __launch_bounds__(128 * kGroups + 32, 1)
     LinearFew(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
               int box_rows, const Shape shape, const Epilogue<T> epilogue) {
-  using Plan = Few<T, kUnits, kGroups>;
-  constexpr int kPairs = Plan::kColumns / 8;  // of columns of a thread, for each of two rows
+  using Plan = Few<T, kUnits, kGroups, kSplit>;
+  constexpr int kPairs = Plan::kPartColumns / 8;  // of columns of a thread, for each of two rows
   extern __shared__ __align__(1024) uint8_t dynamic[];
   auto& shared = *reinterpret_cast<typename Plan::Shared*>(
       dynamic + (kAlignment - SharedAddress(dynamic) % kAlignment) % kAlignment);
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = threadIdx.x % 32;
-  const int first_row = static_cast<int>(blockIdx.x) * box_rows;
+  const int part = static_cast<int>(blockIdx.x) % kSplit;  // and the rank in the cluster
+  const int first_row = static_cast<int>(blockIdx.x) / kSplit * box_rows;
   const int end_row = min(first_row + box_rows, shape.rows);
+  const int begin = shape.steps * part / kSplit, end = shape.steps * (part + 1) / kSplit;
   if (threadIdx.x == 128 * kGroups) {
     PrefetchMap(b);
     PrefetchMap(a);
@@ -780,29 +812,39 @@ __global__ void __launch_bounds__(128 * kGroups + 32, 1)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
   BeginBlock<128 * kGroups>(warp);
+  if (kSplit > 1) ArriveCluster();
   Place place{Plan::kStages};
   if (warp == 4 * kGroups) {
-    if (lane > 0) return;
-    for (int tile = blockIdx.y; tile < shape.column_tiles; tile += gridDim.y) {
-      for (int step = 0; step < shape.steps; ++step, place.Advance()) {
+    for (int tile = blockIdx.y; lane == 0 && tile < shape.column_tiles; tile += gridDim.y) {
+      for (int step = begin; step < end; ++step, place.Advance()) {
         uint64_t* const full = &shared.full[place.stage];
         uint8_t* const to = shared.stages[place.stage];
         WaitFor(&shared.empty[place.stage], place.parity ^ 1);
         ExpectBytes(full, (box_rows + Plan::kColumns) * 128);
-        LoadBox(to + Plan::kRows * 128, b, full, step * kDepth, tile * Plan::kColumns);
+#pragma unroll
+        for (int i = 0; i < kSplit; ++i) {  // the columns that this block makes first
+          LoadBox(to + (Plan::kRows + i * Plan::kPartColumns) * 128, b, full, step * kDepth,
+                  tile * Plan::kColumns + (part ^ i) * Plan::kPartColumns);
+        }
         LoadBox(to, a, full, step * kDepth, first_row);
       }
+    }
+    if (kSplit > 1) {
+      __syncwarp();
+      WaitCluster();
+      ArriveCluster();
+      WaitCluster();
     }
     return;
   }
   const auto release = [&](int stage) {
-    if (lane == 0) ArriveIn(&shared.empty[stage], 0);
+    if (lane == 0) ArriveIn(&shared.empty[stage], part);
   };
   const uint64_t lefts = MatrixAt(shared.stages[0] + warp / 4 * 64 * 128, 0);
   const uint64_t rights = MatrixAt(shared.stages[0] + Plan::kRows * 128, 0);
   const int row = first_row + warp * 16 + lane / 4;
   for (int tile = blockIdx.y; tile < shape.column_tiles; tile += gridDim.y) {
-    const int column = tile * Plan::kColumns + lane % 4 * 2;
+    const int column = tile * Plan::kColumns + part * Plan::kPartColumns + lane % 4 * 2;
     uint32_t bias[kPairs] = {}, addends[2][kPairs] = {};
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -818,26 +860,29 @@ __global__ void __launch_bounds__(128 * kGroups + 32, 1)
                                of_row < end_row ? left : 0);
       }
     }
-    float sums[kPairs * 4] = {};
+    float sums[kSplit * kPairs * 4] = {};
     int before = 0;
-    for (int i = 0; i < shape.steps; ++i, place.Advance()) {
+    for (int step = begin; step < end; ++step, place.Advance()) {
       WaitFor(&shared.full[place.stage], place.parity);
       FenceProducts();
 #pragma unroll
       for (int k = 0; k < kDepth / 16; ++k) {
         const int at = place.stage * (Plan::kStageBytes / 16) + k * 2;
-        const int adds = i > 0 || k > 0;
+        const int adds = step > begin || k > 0;
         Multiply<T, 0, 0>(sums, lefts + at, rights + at, adds);
       }
       CommitProducts();
       WaitForProducts<1>();
-      if (i > 0) release(before);
+      if (step > begin) release(before);
       before = place.stage;
     }
     WaitForProducts<0>();
 #pragma unroll
-    for (int i = 0; i < kPairs * 4; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+    for (int i = 0; i < kSplit * kPairs * 4; ++i) asm volatile("" : "+f"(sums[i])::"memory");
     release(before);
+    if constexpr (kSplit > 1) {
+      Exchange(sums, shared.received + threadIdx.x * 16, 1 - part, 128 * kGroups * 16);
+    }
     WithKind(shape.activation.kind, [&](auto kind) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
@@ -870,17 +915,162 @@ __global__ void Linear(const __grid_constant__ Maps, const Shape,
   __trap();  // code for Hopper without its own instructions (sm_90 instead of sm_90a)
 }
 constexpr int kFewUnits = 7;
-template <class T, int kUnits, int kGroups>
+template <class T, int kUnits, int kGroups, int kSplit>
 struct Few {
   static constexpr int kRows = 64 * kGroups, kColumns = 16 * kUnits, kThreads = 32;
+  static constexpr int kPartColumns = kColumns / kSplit;
   struct Shared {};
 };
-template <class T, int kUnits, int kGroups>
+template <class T, int kUnits, int kGroups, int kSplit>
 __global__ void LinearFew(const __grid_constant__ CUtensorMap, const __grid_constant__ CUtensorMap,
                           int, const Shape, const Epilogue<T>) {
   __trap();
 }
 #endif
+
+// --- One row
+//
+// Memory limits this. Each block has one stretch of columns, and its warps read them together,
+// piece after piece: 512 bytes of each of eight columns, straight to registers, one piece ahead of
+// the one that is multiplied. Warps have sums of their own, which are added at the end.
+
+constexpr int kOneThreads = 512;  // also how many columns a block has at most
+constexpr int kOneWarps = kOneThreads / 32;
+constexpr int kOneColumns = 8;  // of a piece
+constexpr int kOneDepth = 256;  // of a piece
+
+// Factors, and how many columns each block has. The first `extra` blocks have one more.
+template <class T>
+struct One {
+  const T *a, *b;
+  int64_t b_step;  // between columns
+  int depth, columns, extra;
+};
+
+// Zeros if not `exists`. Without branches, so that the compiler leaves loads where they are. Of b,
+// nothing stays in the cache near the SM.
+template <bool kStays>
+__device__ uint4 LoadEight(const void* p, bool exists) {
+  uint4 x = make_uint4(0, 0, 0, 0);
+  if constexpr (kStays) {
+    asm volatile(
+        "{\n.reg .pred exists;\nsetp.ne.b32 exists, %5, 0;\n"
+        "@exists ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+r"(x.x), "+r"(x.y), "+r"(x.z), "+r"(x.w)
+        : "l"(p), "r"(static_cast<int>(exists)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred exists;\nsetp.ne.b32 exists, %5, 0;\n"
+        "@exists ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+r"(x.x), "+r"(x.y), "+r"(x.z), "+r"(x.w)
+        : "l"(p), "r"(static_cast<int>(exists)));
+  }
+  return x;
+}
+
+// Adds the product of eight elements.
+template <class T>
+__device__ float Dot(float sum, const uint4& b, const float2 (&a)[4]) {
+  const float2 x[4] = {Unpack<T>(b.x), Unpack<T>(b.y), Unpack<T>(b.z), Unpack<T>(b.w)};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum = fmaf(x[i].y, a[i].y, fmaf(x[i].x, a[i].x, sum));
+  return sum;
+}
+
+// Adds each of kOneColumns numbers over the lanes. Lane i * 4 gets the one of column i.
+__device__ float SumLanes(float (&sums)[kOneColumns], int lane) {
+#pragma unroll
+  for (int n = kOneColumns / 2, distance = 16; n > 0; n /= 2, distance /= 2) {
+    const bool high = (lane & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float keep = high ? sums[i + n] : sums[i];
+      const float give = high ? sums[i] : sums[i + n];
+      sums[i] = keep + __shfl_xor_sync(~0u, give, distance);
+    }
+  }
+  const float sum = sums[0] + __shfl_xor_sync(~0u, sums[0], 2);
+  return sum + __shfl_xor_sync(~0u, sum, 1);
+}
+
+// What a warp reads: some columns of the block's, and a piece of their depth.
+struct Piece {
+  int column, piece;
+
+  __device__ void Advance(int by, int pieces) {
+    piece += by;
+    while (piece >= pieces) piece -= pieces, column += kOneColumns;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kOneThreads, 1)
+    LinearOne(const One<T> one, const Shape shape, const Epilogue<T> epilogue) {
+  __shared__ float partial[kOneWarps][kOneThreads];
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = threadIdx.x % 32;
+  const int block = static_cast<int>(blockIdx.x);
+  const int first = block * one.columns + min(block, one.extra);
+  const int columns = one.columns + (block < one.extra ? 1 : 0);
+  const int pieces = (one.depth - 1) / kOneDepth + 1;
+  struct Elements {
+    uint4 a, b[kOneColumns];
+  };
+  const auto load = [&](const Piece& piece) {
+    Elements elements;
+    const int depth = piece.piece * kOneDepth + lane * 8;
+    const int left = depth < one.depth ? columns - piece.column : 0;
+    const T* from = one.b + (first + piece.column) * one.b_step + depth;
+#pragma unroll
+    for (int i = 0; i < kOneColumns; ++i, from += one.b_step) {
+      elements.b[i] = LoadEight<false>(from, i < left);
+    }
+    elements.a = LoadEight<true>(one.a + depth, left > 0);
+    return elements;
+  };
+  Piece piece = {0, 0};
+  piece.Advance(warp, pieces);
+  Elements now = load(piece);
+  const int thread = static_cast<int>(threadIdx.x), column = first + thread;
+  float bias = 0.0f, addend = 0.0f;  // of the column that this thread finishes
+  if (thread < columns && epilogue.bias != nullptr) {
+    bias = static_cast<float>(epilogue.bias[column * shape.bias_step]);
+  }
+  if (thread < columns && epilogue.residual != nullptr) {
+    addend = static_cast<float>(epilogue.residual[column]);
+  }
+#pragma unroll 1
+  for (int i = lane; i < columns; i += 32) partial[warp][i] = 0.0f;
+  __syncwarp();
+  float sums[kOneColumns] = {};
+#pragma unroll 1
+  while (piece.column < columns) {
+    Piece next = piece;
+    next.Advance(kOneWarps, pieces);
+    const Elements ahead = load(next);
+    const float2 a[4] = {Unpack<T>(now.a.x), Unpack<T>(now.a.y), Unpack<T>(now.a.z),
+                         Unpack<T>(now.a.w)};
+#pragma unroll
+    for (int i = 0; i < kOneColumns; ++i) sums[i] = Dot<T>(sums[i], now.b[i], a);
+    if (next.column != piece.column) {
+      const float sum = SumLanes(sums, lane);
+      if (lane % 4 == 0) partial[warp][piece.column + lane / 4] = sum;
+#pragma unroll
+      for (float& each : sums) each = 0.0f;
+    }
+    piece = next;
+    now = ahead;
+  }
+  __syncthreads();
+  if (thread >= columns) return;
+  float sum = 0.0f;
+#pragma unroll
+  for (const auto& of_warp : partial) sum += of_warp[thread];
+  WithKind(shape.activation.kind, [&](auto kind) {
+    const float value = Activate<kind>(sum + bias, shape.activation) + addend;
+    reinterpret_cast<uint16_t*>(epilogue.y)[column] = static_cast<uint16_t>(Pack<T>(value, value));
+  });
+}
 
 // A matrix whose rows go along the depth (element (r, k) at data[r * stride + k]), or across it
 // (data[k * stride + r]).
@@ -950,6 +1140,24 @@ static CUtensorMap MapOf(const T* data, int64_t width, int64_t rows, int64_t str
   return map;
 }
 
+// `cluster`: blocks of one, along x.
+template <class... Parameters, class... Arguments>
+static void LaunchClusters(void (*kernel)(Parameters...), dim3 grid, int cluster, int threads,
+                           int bytes, const Arguments&... arguments) {
+  cudaLaunchAttribute of_cluster = {};
+  of_cluster.id = cudaLaunchAttributeClusterDimension;
+  of_cluster.val.clusterDim.x = static_cast<unsigned>(cluster);
+  of_cluster.val.clusterDim.y = of_cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(bytes);
+  config.stream = at::cuda::getCurrentCUDAStream();
+  config.attrs = &of_cluster;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
 template <class T>
 struct Call {
   Factor<T> left, right;  // columns of b, rows of a
@@ -1008,24 +1216,14 @@ struct Call {
       maps.residual = MapOf(epilogue.residual, shape.columns, shape.rows, shape.residual_row,
                             kRows / shape.split);
     }
-    cudaLaunchAttribute of_cluster = {};
-    of_cluster.id = cudaLaunchAttributeClusterDimension;
-    of_cluster.val.clusterDim.x = static_cast<unsigned>(cluster);
-    of_cluster.val.clusterDim.y = of_cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(clusters * cluster));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = kBytes;
-    config.stream = at::cuda::getCurrentCUDAStream();
-    config.attrs = &of_cluster;
-    config.numAttrs = cluster > 1 ? 1 : 0;
-    C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, maps, shape, epilogue));
+    LaunchClusters(kernel, dim3(static_cast<unsigned>(clusters * cluster)), cluster, kThreads,
+                   kBytes, maps, shape, epilogue);
   }
 
-  template <int kUnits, int kGroups>
+  template <int kUnits, int kGroups, int kSplit = 1>
   void LaunchFew() {
-    using Plan = Few<T, kUnits, kGroups>;
-    const auto kernel = LinearFew<T, kUnits, kGroups>;
+    using Plan = Few<T, kUnits, kGroups, kSplit>;
+    const auto kernel = LinearFew<T, kUnits, kGroups, kSplit>;
     constexpr int kBytes = sizeof(typename Plan::Shared) + kAlignment;
     C10_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
@@ -1035,14 +1233,15 @@ struct Call {
     const int row_tiles = (shape.rows - 1) / Plan::kRows + 1;
     const int box_rows = RoundedUp((shape.rows - 1) / row_tiles + 1);  // others take long
     const CUtensorMap a = MapOf(right.data, right.depth, right.rows, right.stride, box_rows);
-    const CUtensorMap b = MapOf(left.data, left.depth, left.rows, left.stride, Plan::kColumns);
+    const CUtensorMap b = MapOf(left.data, left.depth, left.rows, left.stride, Plan::kPartColumns);
     // Blocks with the same columns are neighbours: one finds what the other has loaded.
+    // With a split, each has one tile.
     const dim3 grid(
-        static_cast<unsigned>(row_tiles),
-        static_cast<unsigned>(std::min(shape.column_tiles, std::max(processors / row_tiles, 1))));
-    kernel<<<grid, Plan::kThreads, kBytes, at::cuda::getCurrentCUDAStream()>>>(a, b, box_rows,
-                                                                               shape, epilogue);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+        static_cast<unsigned>(row_tiles * kSplit),
+        static_cast<unsigned>(
+            kSplit > 1 ? shape.column_tiles
+                       : std::min(shape.column_tiles, std::max(processors / row_tiles, 1))));
+    LaunchClusters(kernel, grid, kSplit, Plan::kThreads, kBytes, a, b, box_rows, shape, epilogue);
   }
 
   template <int kGroups>
@@ -1080,6 +1279,29 @@ struct Call {
     return least;
   }
 
+  // What a step costs with LaunchFew<4, 2, 2>, in the same unit. A block takes every second one.
+  // Zero if the rows are not of one tile for two warpgroups, or if there are too few SMs or far too
+  // many.
+  int64_t PairsOfFew() const {
+    const int64_t processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+    const int64_t blocks = 2 * ((shape.columns - 1) / 64 + 1);
+    const bool fits = shape.rows > 64 && shape.rows <= 128 && blocks <= processors &&
+                      4 * blocks >= 3 * processors;
+    return fits ? (shape.rows + 64) / 2 : 0;
+  }
+
+  void LaunchOne() {
+    const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+    const int rounds = (shape.columns - 1) / (processors * kOneThreads) + 1;
+    const int blocks = std::min(processors * rounds, shape.columns);
+    const One<T> one = {
+        right.data, left.data, left.stride, depth, shape.columns / blocks, shape.columns % blocks};
+    LinearOne<T>
+        <<<static_cast<unsigned>(blocks), kOneThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+            one, shape, epilogue);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+
   template <int kRows>
   void Launch() {
     if (right.across) {
@@ -1114,12 +1336,14 @@ static void Dispatch(const torch::Tensor& a, const torch::Tensor& b,
   }
   const int rows = call.shape.rows;
   const int64_t processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const bool lie_along = !call.left.across && !call.right.across;
+  if (rows == 1 && lie_along && call.depth % 8 == 0) return call.LaunchOne();
   int units = 0;
   const int64_t few = call.UnitsOfFew(units);
-  const bool may_be_few = rows <= 1024 && !call.left.across && !call.right.across;
+  const bool may_be_few = rows <= 1024 && lie_along;
   if (may_be_few && rows <= 64) return call.template LaunchFew<1>(units);
   // In ns, as measured on an H200. A step takes 340 with 128 rows, 620 with 256. An exchange of
-  // sums takes 2000.
+  // sums takes 2000, or 2500 in LinearFew.
   const int64_t steps = (call.depth - 1) / kDepth + 1;
   const auto tiles = [&](int64_t tile_rows) {
     return ((rows - 1) / tile_rows + 1) * ((call.shape.columns - 1) / kColumns + 1);
@@ -1128,7 +1352,15 @@ static void Dispatch(const torch::Tensor& a, const torch::Tensor& b,
   const int64_t middle =
       splits ? steps * 170 + 2000 : ((tiles(128) - 1) / processors + 1) * steps * 340;
   const int64_t wide = ((tiles(256) - 1) / processors + 1) * steps * 620;
-  if (may_be_few && few * steps * (rows > 128 ? 3 : 2) / 2 < std::min(middle, wide)) {
+  const int64_t one_few = few * steps * (rows > 128 ? 3 : 2) / 2;
+  const int64_t pairs = call.PairsOfFew(), two_few = pairs * steps + 2500;
+  if (may_be_few && pairs > 0 && two_few < std::min({one_few, middle, wide})) {
+    return call.template LaunchFew<4, 2, 2>();
+  }
+  // With two tiles of rows on most SMs, Linear with an exchange was 6000 slower than that.
+  const bool is_late = splits && rows > 128 && rows <= 256 && 4 * 2 * tiles(128) >= 3 * processors;
+  const int64_t late = is_late ? 6000 : 0;
+  if (may_be_few && one_few < std::min(middle + late, wide)) {
     return call.template LaunchFew<2>(units);
   }
   if (middle < wide) return call.template Launch<128>();
