@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/gpu_lock.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -9,6 +11,8 @@ namespace cupel::gpu {
 namespace {
 
 constexpr std::chrono::minutes kLockTimeout{10};
+/// For all that measure before this process, or build: many workers may share a GPU.
+constexpr std::chrono::minutes kQueueTimeout{60};
 constexpr const char* kTurn = ".turn";
 constexpr const char* kBuilding = ".building";
 
@@ -41,7 +45,8 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   return lock;
 }
 
-Status GpuLock::Wait(const os::Fd& file, os::Lock lock, TimePoint end) const {
+Status GpuLock::Wait(const os::Fd& file, os::Lock lock, std::chrono::minutes most) const {
+  const auto end = std::chrono::steady_clock::now() + most;
   for (bool reported = false;; reported = true) {
     const auto now = std::chrono::steady_clock::now();
     auto got = os::Acquire(file, lock, waiting_ ? std::min(end, now + report_every_) : end, stop_);
@@ -50,8 +55,9 @@ Status GpuLock::Wait(const os::Fd& file, os::Lock lock, TimePoint end) const {
     if (now + report_every_ >= end || !waiting_) break;
     waiting_(true);
   }
-  return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
-              "wait for it, or choose another GPU with --device gpu:N");
+  return Fail(ErrorCode::kTimeout,
+              fmt::format("other cupel processes have locked the GPU for {} minutes", most.count()),
+              "wait for them, or choose another GPU with --device gpu:N");
 }
 
 Status GpuLock::Acquire(Use use) {
@@ -61,13 +67,12 @@ Status GpuLock::Acquire(Use use) {
     use_ = use;
     return {};
   }
-  const auto end = std::chrono::steady_clock::now() + kLockTimeout;
   const bool alone = use == Use::kAlone;
   Status got;
-  if (alone) got = Wait(building_.turn, os::Lock::kShared, end);
-  if (got && alone) got = Wait(building_.file, os::Lock::kExclusive, end);
-  if (got) got = Wait(gpu_.turn, os::Lock::kExclusive, end);
-  if (got) got = Wait(gpu_.file, alone ? os::Lock::kExclusive : os::Lock::kShared, end);
+  if (alone) got = Wait(building_.turn, os::Lock::kShared, kQueueTimeout);
+  if (got && alone) got = Wait(building_.file, os::Lock::kExclusive, kQueueTimeout);
+  if (got) got = Wait(gpu_.turn, os::Lock::kExclusive, kLockTimeout);
+  if (got) got = Wait(gpu_.file, alone ? os::Lock::kExclusive : os::Lock::kShared, kLockTimeout);
   os::Unlock(gpu_.turn);
   use_ = use;
   if (!got) Release();
@@ -85,9 +90,8 @@ void GpuLock::Release() {
 
 Status GpuLock::BeginBuilding() {
   if (!building_.file) return {};
-  const auto end = std::chrono::steady_clock::now() + kLockTimeout;
-  TRY(Wait(building_.turn, os::Lock::kExclusive, end));
-  Status got = Wait(building_.file, os::Lock::kShared, end);
+  TRY(Wait(building_.turn, os::Lock::kExclusive, kQueueTimeout));
+  Status got = Wait(building_.file, os::Lock::kShared, kQueueTimeout);
   os::Unlock(building_.turn);
   return got;
 }

@@ -36,26 +36,25 @@ class GpuLock {
                               std::chrono::milliseconds report_every = std::chrono::seconds(3));
 
   enum class Use { kNone, kShared, kAlone };
-  /// Waits until this use of the GPU is possible. kTimeout after ten minutes; kCancelled.
+  /// Waits until this use of the GPU is possible. kTimeout after ten minutes, for kAlone after an
+  /// hour of waiting for those that build and measure before; kCancelled.
   Status Acquire(Use use);
   void Release();
 
   /// Waits until baselines may be built. The GPU itself is not locked, and this process must not
-  /// ask to use it alone before EndBuilding(). Errors as for Acquire().
+  /// ask to use it alone before EndBuilding(). kTimeout after an hour; kCancelled.
   Status BeginBuilding();
   void EndBuilding();
 
   Use use() const { return use_; }
 
  private:
-  using TimePoint = std::chrono::steady_clock::time_point;
-
   struct Door {
     static Result<Door> Open(const std::filesystem::path& path);
     os::Fd file, turn;
   };
 
-  Status Wait(const os::Fd& file, os::Lock lock, TimePoint end) const;
+  Status Wait(const os::Fd& file, os::Lock lock, std::chrono::minutes most) const;
 
   /// Of gpu_, the turn is held only while a process waits. Of building_, those that measure share
   /// the turn until they have measured, so that builders wait for all of them.

@@ -85,7 +85,13 @@ std::vector<std::string> FunctionsOf(const Json& json) {
   return names;
 }
 
-/// Compares plans without the sizes of workspaces, which may grow from call to call.
+/// True if the reason may be that a plan contains what is left on the stack: it differs from call
+/// to call, and may be a pointer to freed memory, or to memory of the host.
+bool MayBeUndefined(const Refusal& refusal) {
+  return refusal.code == "impure" || refusal.code == "freed_memory" ||
+         refusal.code == "host_exception" || refusal.code == "unsupported_api";
+}
+
 /// Of all arguments.
 uint64_t BytesOf(const Argument& argument) {
   uint64_t bytes = argument.kind == Argument::Kind::kTensor ? argument.storage_bytes : 0;
@@ -98,8 +104,8 @@ uint64_t BytesOf(const Request& request) {
   return bytes;
 }
 
-/// Workspaces may have grown, and a prepared fill of a whole workspace with it. What is undefined
-/// may be known of one of the plans only.
+/// Compares plans. Workspaces may have grown, and a prepared fill of a whole workspace with it.
+/// What is undefined may be known of one of the plans only.
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
   plan::Plan b = again;
@@ -435,8 +441,7 @@ Result<Outcome> Recorder::Impl::RunWhole(Request& request, bool few) {
   if (!leaves_undefined) {
     TRY_ASSIGN(outcome, Run(request, few));
     const auto* refusal = std::get_if<Refusal>(&*outcome);
-    // What is left on the stack differs from call to call, so plans that contain it do, too.
-    const bool is_end = refusal != nullptr ? refusal->code != "impure" : few;
+    const bool is_end = refusal != nullptr ? !MayBeUndefined(*refusal) : few;
     if (pattern == nullptr || is_end) return std::move(*outcome);
   }
   TRY_ASSIGN(auto found, RunFilled(request));
