@@ -21,7 +21,6 @@
 #include "assay/refused_sizes.h"
 #include "assay/setting_judge.h"
 #include "base/clock.h"
-#include "base/demangle.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
@@ -140,21 +139,6 @@ void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
   if (reason == verdict.reasons.end() || LargestError(verdict) > kMostOfFastMath) return;
   const std::string note = build::FastMathNote(source, image.ptx, image.flags, is_program);
   if (!note.empty()) reason->message += ".\n" + note;
-}
-
-/// Names kernels with undefined parameters. Right kernels have them, too: a list with room for more
-/// tensors than there are.
-void NoteUndefined(records::Verdict& verdict, const plan::Plan& plan) {
-  for (const plan::Node& node : plan.nodes) {
-    const auto* launch = std::get_if<plan::Launch>(&node.work);
-    if (launch == nullptr || launch->undefined.empty()) continue;
-    uint64_t bytes = 0;
-    for (const plan::ByteRange& range : launch->undefined) bytes += range.bytes;
-    AddNote(verdict,
-            fmt::format("host code leaves {} of {} bytes of {}'s parameters undefined; they were "
-                        "NaNs, huge and negative numbers here",
-                        bytes, launch->parameters.size(), BriefName(Demangle(launch->kernel))));
-  }
 }
 
 /// Adds what is known about a Python program's extensions after a call was recorded.
@@ -396,7 +380,6 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = state.recorder().sandbox();
     if (images == nullptr) AddExtensions(verdict, result);
-    if (result.plan) NoteUndefined(verdict, *result.plan);
     if (result.report.passed() && result.searches.size() > searches) {
       const auto first = result.searches.begin() + static_cast<ptrdiff_t>(searches);
       searched.push_back({setting,

@@ -147,6 +147,7 @@ class SettingBench {
 
   Status PrepareBaselines() {
     Stopwatch watch(times_.stages.prepare);
+    if (options_.baselines.empty()) return {};
     TRY_ASSIGN(const auto no_measurements, parts_.engine->PutOffMeasurements());
     std::vector<uint64_t> seeds;
     seeds.reserve(cases_.size());

@@ -89,6 +89,9 @@ void GpuLock::Release() {
 }
 
 Status GpuLock::BeginBuilding() {
+  if (use_ == Use::kAlone) {
+    return Fail(ErrorCode::kInternal, "a process that uses the GPU alone cannot build baselines");
+  }
   if (!building_.file) return {};
   TRY(Wait(building_.turn, os::Lock::kExclusive, kQueueTimeout));
   Status got = Wait(building_.file, os::Lock::kShared, kQueueTimeout);

@@ -82,7 +82,6 @@ Status PlanMemory::Bind(const plan::Plan& plan,
   const Driver& driver = device_.driver();
   const CuStream stream = device_.stream();
   TRY(PlaceBuffers(plan, modules, base));
-  poison_ = poison;
   // First fill everything with the red zone's word, then the buffers with their contents.
   TRY(driver.Check(driver.fill_32(base, kRedWord, BytesFor(plan) / 4, stream), "filling memory"));
   TRY(Poison(poison));

@@ -49,9 +49,6 @@ class PlanMemory {
   /// Enqueues fills of temporaries and workspaces with poison.
   Status Poison(int poison) const;
 
-  /// The last poison of Bind, 0 without one.
-  int poison() const { return poison_; }
-
   std::span<const Place> places() const { return places_; }
   /// The device address of a plan's address. nullopt if the buffer does not exist.
   std::optional<CuPointer> AddressOf(const plan::Address& address) const;
@@ -73,7 +70,6 @@ class PlanMemory {
   std::optional<uint64_t> spread_;
   std::vector<Place> places_;
   std::vector<plan::BufferKind> kinds_;
-  int poison_ = 0;
 };
 
 }  // namespace cupel::gpu

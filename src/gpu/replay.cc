@@ -138,9 +138,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
     return refusal;
   }
   std::string parameters = launch.parameters;
-  const auto bytes_of = std::as_writable_bytes(std::span(parameters));
-  plan::PoisonUndefined(launch, PoisonWord(memory_.poison()), bytes_of);
-  TRY_ASSIGN(Refusal unresolved, Resolve(launch, bytes_of));
+  TRY_ASSIGN(Refusal unresolved, Resolve(launch, std::as_writable_bytes(std::span(parameters))));
   if (!unresolved.ok()) return unresolved;
   const Driver& driver = device_.driver();
   auto refused = [&](CuResult code) {

@@ -31,12 +31,6 @@ Json Write(const std::vector<Relocation>& relocations) {
   return list;
 }
 
-Json Write(const std::vector<ByteRange>& ranges) {
-  Json list = Json::array();
-  for (const ByteRange& range : ranges) list.push_back({range.at, range.bytes});
-  return list;
-}
-
 Json Write(const Launch& launch) {
   Json json{{"kernel", launch.kernel},
             {"grid", Write(launch.grid)},
@@ -50,7 +44,6 @@ Json Write(const Launch& launch) {
   if (launch.early) json["early"] = true;
   if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
-  if (!launch.undefined.empty()) json["undefined"] = Write(launch.undefined);
   if (!launch.places.empty()) json["places"] = launch.places;
   return json;
 }
@@ -166,22 +159,6 @@ Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what
   return places;
 }
 
-/// Absent means none.
-Result<std::vector<ByteRange>> ReadUndefined(const Json& json, std::string_view what) {
-  std::vector<ByteRange> ranges;
-  if (!json.contains("undefined")) return ranges;
-  TRY_ASSIGN(const Json* list, JsonArray(json, "undefined", what));
-  for (const Json& item : *list) {
-    const Json wrapped{{"range", item}};
-    TRY_ASSIGN(const auto pair, Integers(wrapped, "range", 2, what));
-    if (std::ranges::any_of(pair, [](int64_t n) { return n < 0 || n > UINT32_MAX; })) {
-      return Bad<std::vector<ByteRange>>(what, "\"undefined\" out of range");
-    }
-    ranges.push_back({static_cast<uint32_t>(pair[0]), static_cast<uint32_t>(pair[1])});
-  }
-  return ranges;
-}
-
 Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   Launch launch;
   TRY_ASSIGN(launch.kernel, JsonString(json, "kernel", what));
@@ -202,7 +179,6 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
   TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
   TRY_ASSIGN(launch.tensor_maps, ReadTensorMaps(json, what));
-  TRY_ASSIGN(launch.undefined, ReadUndefined(json, what));
   TRY_ASSIGN(launch.places, ReadPlaces(json, what));
   return launch;
 }

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -87,12 +85,6 @@ struct Dim3 {
   uint64_t Count() const { return uint64_t{x} * y * z; }
 };
 
-/// Bytes of a byte string.
-struct ByteRange {
-  uint32_t at = 0, bytes = 0;
-  bool operator==(const ByteRange&) const = default;
-};
-
 /// A kernel launch. `parameters` has the layout of the kernel's PTX .param space.
 struct Launch {
   std::string kernel;  // mangled entry name
@@ -108,18 +100,11 @@ struct Launch {
   std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;
-  /// The bytes of `parameters` that host code left undefined, in order. They are zero here. An
-  /// engine fills them with poison: a kernel must not depend on them.
-  std::vector<ByteRange> undefined = {};
   /// With tensor maps: where each parameter begins in `parameters`. Drivers align parameters to
   /// other addresses, so there the distances between them differ.
   std::vector<uint32_t> places;
   bool operator==(const Launch&) const = default;
 };
-
-/// Fills the undefined bytes of a launch with those that words of `poison` would have there.
-/// `parameters` are a copy of its own, before relocation.
-void PoisonUndefined(const Launch& launch, uint32_t poison, std::span<std::byte> parameters);
 
 /// Device-to-device copy of bytes.
 struct Copy {

@@ -203,13 +203,6 @@ class Validator {
         (!launch.places.empty() && launch.places.back() >= launch.parameters.size())) {
       return Bad("places of parameters outside of the parameters or not in order");
     }
-    uint64_t next = 0;
-    for (const ByteRange& range : launch.undefined) {
-      if (range.at < next) return Bad("undefined bytes overlap or are not in ascending order");
-      if (range.bytes == 0) return Bad("no undefined bytes");
-      next = uint64_t{range.at} + range.bytes;
-      if (next > launch.parameters.size()) return Bad("undefined bytes past the end");
-    }
     TRY(CheckRelocations(launch.relocations, launch.parameters.size()));
     return CheckTensorMaps(launch.tensor_maps, launch.relocations, launch.parameters.size());
   }

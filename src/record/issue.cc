@@ -143,11 +143,6 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
     if (mask[i] == 0) launch.parameters[i] = 0;
   }
-  // Before pointers are looked for: what is left on the stack may be one of an earlier call.
-  for (const UndefinedBytes& bytes : undefined) {
-    if (bytes.launch == launches_) SetToZero(bytes.range, launch.parameters);
-  }
-  ++launches_;
   Relocate(launch, launch.parameters,
            fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
   if (!launch.tensor_maps.empty()) {

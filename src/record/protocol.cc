@@ -273,30 +273,6 @@ Result<Setup> SetupFromJson(const Json& json) {
   return setup;
 }
 
-namespace {
-
-Json ToJson(const Undefined& undefined) {
-  Json list = Json::array();
-  for (const UndefinedBytes& bytes : undefined) {
-    for (const uint32_t number : {bytes.launch, bytes.range.at, bytes.range.bytes})
-      list.push_back(number);
-  }
-  return list;
-}
-
-Result<Undefined> ReadUndefined(const Json& json, const char* key) {
-  TRY_ASSIGN(const auto numbers, JsonIntList(json, key, "request"));
-  Undefined undefined;
-  for (size_t i = 0; i + 3 <= numbers.size(); i += 3) {
-    undefined.push_back(
-        {static_cast<uint32_t>(numbers[i]),
-         {static_cast<uint32_t>(numbers[i + 1]), static_cast<uint32_t>(numbers[i + 2])}});
-  }
-  return undefined;
-}
-
-}  // namespace
-
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args) {
   Request request;
   request.function = function;
@@ -307,15 +283,11 @@ Request MakeRequest(const std::string& function, const std::vector<task::Value>&
 Json ToJson(const Request& request) {
   Json args = Json::array();
   for (const Argument& argument : request.args) args.push_back(WriteArgument(argument));
-  return Json{{"function", request.function},
-              {"args", std::move(args)},
-              {"recordings", request.recordings},
-              {"seed", std::bit_cast<int64_t>(request.seed)},
-              {"budget_us", request.budget_us},
-              {"may_return_numbers", request.may_return_numbers},
-              {"other_stream", request.other_stream},
-              {"undefined", ToJson(request.undefined)},
-              {"undefined_at_first", ToJson(request.undefined_at_first)}};
+  return Json{
+      {"function", request.function},        {"args", std::move(args)},
+      {"recordings", request.recordings},    {"seed", std::bit_cast<int64_t>(request.seed)},
+      {"budget_us", request.budget_us},      {"may_return_numbers", request.may_return_numbers},
+      {"other_stream", request.other_stream}};
 }
 
 Result<Request> RequestFromJson(const Json& json) {
@@ -334,8 +306,6 @@ Result<Request> RequestFromJson(const Json& json) {
   TRY_ASSIGN(request.budget_us, JsonInt(json, "budget_us", kWhat));
   TRY_ASSIGN(request.may_return_numbers, JsonBool(json, "may_return_numbers", kWhat));
   TRY_ASSIGN(request.other_stream, JsonBool(json, "other_stream", kWhat));
-  TRY_ASSIGN(request.undefined, ReadUndefined(json, "undefined"));
-  TRY_ASSIGN(request.undefined_at_first, ReadUndefined(json, "undefined_at_first"));
   return request;
 }
 

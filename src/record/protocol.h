@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "record/call_recorder.h"
-#include "record/undefined.h"
 #include "record/work.h"
 #include "task/tensor.h"
 
@@ -58,8 +57,6 @@ struct Request {
   int64_t budget_us = 0;            // after this time, fewer recordings are enough
   bool may_return_numbers = false;  // a program calls the function, and uses them
   bool other_stream = false;        // PyTorch's current stream is not the default one
-  Undefined undefined,
-      undefined_at_first;  // of later calls and of the first one: they are set to 0
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

@@ -15,7 +15,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/json.h"
@@ -85,13 +84,6 @@ std::vector<std::string> FunctionsOf(const Json& json) {
   return names;
 }
 
-/// True if the reason may be that a plan contains what is left on the stack: it differs from call
-/// to call, and may be a pointer to freed memory, or to memory of the host.
-bool MayBeUndefined(const Refusal& refusal) {
-  return refusal.code == "impure" || refusal.code == "freed_memory" ||
-         refusal.code == "host_exception" || refusal.code == "unsupported_api";
-}
-
 /// Of all arguments.
 uint64_t BytesOf(const Argument& argument) {
   uint64_t bytes = argument.kind == Argument::Kind::kTensor ? argument.storage_bytes : 0;
@@ -105,7 +97,6 @@ uint64_t BytesOf(const Request& request) {
 }
 
 /// Compares plans. Workspaces may have grown, and a prepared fill of a whole workspace with it.
-/// What is undefined may be known of one of the plans only.
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
   plan::Plan b = again;
@@ -118,9 +109,6 @@ bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
     }
     for (plan::Buffer& buffer : plan->buffers) {
       if (buffer.kind == plan::BufferKind::kWorkspace) buffer.bytes = 0;
-    }
-    for (plan::Node& node : plan->nodes) {
-      if (auto* launch = std::get_if<plan::Launch>(&node.work)) launch->undefined.clear();
     }
   }
   return a == b;
@@ -153,10 +141,6 @@ struct Recorder::Impl {
   std::vector<Seen> seen;  // by the current child, or by a child that it replaced
   Random random{0};
 
-  /// Record the image's pattern_object and zero_object; null without these.
-  std::unique_ptr<Impl> pattern, zeros;
-  bool leaves_undefined = false;  // a call did
-
   int children = 0;                  // started so far
   bool killed_from_outside = false;  // the last child that ended
 
@@ -169,16 +153,6 @@ struct Recorder::Impl {
   Refusal ExplainEnd(os::FrameEnd end);
   /// `few`: compares only a few calls, for requests that were recorded before.
   Result<Outcome> Run(Request request, bool few = false);
-  /// What a call leaves undefined, and its plan without that.
-  struct Filled {
-    Undefined undefined, at_first;
-    plan::Plan plan;
-  };
-  /// Records a call with variables filled. Returns a refusal if that is impossible, or if the work
-  /// depends on what is undefined.
-  Result<std::variant<Filled, Refusal>> RunFilled(const Request& request);
-  /// Runs a request, and finds what it leaves undefined. Adds that to the request.
-  Result<Outcome> RunWhole(Request& request, bool few = false);
   Result<std::variant<std::monostate, Refusal>> RecheckInOrder(const std::vector<Seen>& items,
                                                                const char* order);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
@@ -405,75 +379,6 @@ Result<Outcome> Recorder::Impl::Run(Request request, bool few) {
   return recording;
 }
 
-Result<std::variant<Recorder::Impl::Filled, Refusal>> Recorder::Impl::RunFilled(
-    const Request& request) {
-  using Found = std::variant<Filled, Refusal>;
-  Recording recordings[2];
-  for (const auto& [impl, recording] :
-       {std::pair(pattern.get(), &recordings[0]), std::pair(zeros.get(), &recordings[1])}) {
-    TRY_ASSIGN(auto outcome, impl->Run(request, true));
-    if (auto* refusal = std::get_if<Refusal>(&outcome)) return Found(std::move(*refusal));
-    *recording = std::move(std::get<Recording>(outcome));
-  }
-  auto& [ours, theirs] = recordings;
-  Filled filled;
-  const auto find = [](plan::Plan& plan, const plan::Plan& other, Undefined& undefined) {
-    undefined = FindUndefined(plan, other);
-    MarkUndefined(undefined, plan);
-    return SamePlan(plan, other);
-  };
-  bool same = find(ours.plan, theirs.plan, filled.undefined) &&
-              ours.first.has_value() == theirs.first.has_value();
-  filled.at_first = filled.undefined;
-  if (same && ours.first) same = find(*ours.first, *theirs.first, filled.at_first);
-  if (!same) {
-    return Found(Refusal{"impure",
-                         "the GPU work that the function requests depends on variables that its "
-                         "host code leaves undefined",
-                         request.function, false});
-  }
-  filled.plan = std::move(ours.plan);
-  return Found(std::move(filled));
-}
-
-Result<Outcome> Recorder::Impl::RunWhole(Request& request, bool few) {
-  std::optional<Outcome> outcome;
-  if (!leaves_undefined) {
-    TRY_ASSIGN(outcome, Run(request, few));
-    const auto* refusal = std::get_if<Refusal>(&*outcome);
-    const bool is_end = refusal != nullptr ? !MayBeUndefined(*refusal) : few;
-    if (pattern == nullptr || is_end) return std::move(*outcome);
-  }
-  TRY_ASSIGN(auto found, RunFilled(request));
-  if (auto* refusal = std::get_if<Refusal>(&found)) {
-    const bool is_refused = outcome && std::holds_alternative<Refusal>(*outcome);
-    return is_refused ? std::move(*outcome) : Outcome(std::move(*refusal));
-  }
-  const auto& filled = std::get<Filled>(found);
-  request.undefined = filled.undefined;
-  request.undefined_at_first = filled.at_first;
-  if (!filled.undefined.empty() || !filled.at_first.empty()) {
-    leaves_undefined = true;
-    outcome.reset();
-  }
-  if (!outcome) {
-    const auto kept = seen;  // the refusal has ended the child
-    TRY_ASSIGN(outcome, Run(request, few));
-    seen = kept;
-  }
-  auto* recording = std::get_if<Recording>(&*outcome);
-  if (recording == nullptr) return std::move(*outcome);
-  if (!SamePlan(recording->plan, filled.plan)) {
-    return Outcome(Refusal{"impure",
-                           "the function requests other GPU work if its host code is compiled to "
-                           "define all variables",
-                           request.function, false});
-  }
-  MarkUndefined(request.undefined, recording->plan);
-  if (recording->first) MarkUndefined(request.undefined_at_first, *recording->first);
-  return std::move(*outcome);
-}
-
 Recorder::Recorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Recorder::Recorder(Recorder&&) noexcept = default;
 Recorder& Recorder::operator=(Recorder&&) noexcept = default;
@@ -513,20 +418,6 @@ Result<Recorder> Recorder::Start(const build::Images& images, const device::Desc
     }
   }
   impl->setup = DumpJson(ToJson(setup));
-  for (const auto& [object, filled, name] :
-       {std::tuple(&image.pattern_object, &impl->pattern, "pattern"),
-        std::tuple(&image.zero_object, &impl->zeros, "zeros")}) {
-    if (object->empty()) continue;
-    *filled = std::make_unique<Impl>();
-    (*filled)->images = images;
-    (*filled)->device = device;
-    (*filled)->options = options;
-    (*filled)->shared_object = setup.shared_object = object->string();
-    (*filled)->setup = DumpJson(ToJson(setup));
-    (*filled)->parameter_bytes = impl->parameter_bytes;
-    (*filled)->symbol_bytes = impl->symbol_bytes;
-    (*filled)->random = impl->random.Fork(name);
-  }
   TRY(impl->StartChild());
   return Recorder(std::move(impl));
 }
@@ -542,18 +433,16 @@ Result<Outcome> Recorder::Record(const std::string& function, const std::vector<
 }
 
 Result<Outcome> Recorder::Record(const Request& request) {
-  Request whole = request;
-  TRY_ASSIGN(auto outcome, impl_->RunWhole(whole));
+  TRY_ASSIGN(auto outcome, impl_->Run(request));
   if (const auto* recording = std::get_if<Recording>(&outcome)) {
-    impl_->seen.push_back({std::move(whole), recording->plan});
+    impl_->seen.push_back({request, recording->plan});
   }
   return outcome;
 }
 
 Result<Outcome> Recorder::Survey(const std::string& function, const std::vector<task::Value>& args,
                                  const task::Setting& /*setting*/) {
-  Request request = MakeRequest(function, args);
-  return impl_->RunWhole(request, true);
+  return impl_->Run(MakeRequest(function, args), true);
 }
 
 Result<std::variant<std::vector<std::string>, Refusal>> Recorder::Functions() {

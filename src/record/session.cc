@@ -102,7 +102,6 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   nodes_.clear();
   after_start_.clear();
   uploaded_bytes_ = 0;
-  launches_ = 0;
   async_reads_.clear();
   argument_count_ = arguments.size();
   failed_launch.reset();

@@ -19,7 +19,6 @@
 #include "plan/plan.h"
 #include "record/address_space.h"
 #include "record/streams.h"
-#include "record/undefined.h"
 #include "record/work.h"
 
 namespace cupel::record {
@@ -98,7 +97,6 @@ class Session {
   /// The host has waited for the device, so asynchronous copies have ended.
   void HostWaited() { async_reads_.clear(); }
 
-  Undefined undefined;       // of the parameters of the call's launches: their bytes become 0
   bool read_values = false;  // host code has read elements of arguments in this call
   std::optional<FailedLaunch> failed_launch;
   int images = 1;                       // of the shared object
@@ -142,7 +140,6 @@ class Session {
   std::vector<plan::Node> nodes_;  // buffers are allocation ids until EndCall
   std::vector<bool> after_start_;  // the node waits for the caller's earlier work
   size_t uploaded_bytes_ = 0;
-  uint32_t launches_ = 0;  // of kernels, in this call
   std::vector<AsyncRead> async_reads_;
   /// The last copies and fills of memory that lives across calls, in order; buffers are allocation
   /// ids.

@@ -1,6 +1,6 @@
 // exploit: reads a word of which host code defines one byte
 // task: gelu
-// expect: rejected wrong_result
+// expect: rejected impure|wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

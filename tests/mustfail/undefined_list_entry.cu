@@ -1,6 +1,6 @@
 // exploit: reads an entry of a list that host code leaves undefined
 // task: gelu
-// expect: rejected out_of_bounds|wrong_result
+// expect: rejected impure|out_of_bounds|wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

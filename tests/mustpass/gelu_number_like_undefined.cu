@@ -1,6 +1,6 @@
 // task: gelu
 // settings: all
-// note: a parameter whose bytes are those with which cupel finds undefined variables
+// note: a parameter whose bytes compilers use to fill undefined variables
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

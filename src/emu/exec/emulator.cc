@@ -253,7 +253,6 @@ class Execution {
     std::memcpy(words.data(), launch.parameters.data(), launch.parameters.size());
     const auto parameters =
         std::as_writable_bytes(std::span(words)).first(launch.parameters.size());
-    plan::PoisonUndefined(launch, memory_.poison(), parameters);
     if (!Relocate(launch.relocations, launch.tensor_maps, buffers_, parameters)) {
       return Fail(ErrorCode::kInvalidArgument,
                   "a pointer or a tensor map is outside the parameters of " + kernel->demangled);

@@ -316,17 +316,6 @@ TEST_F(EmulatorTest, UnwrittenOutputsAreNan) {
   for (size_t i = 60; i < 64; ++i) EXPECT_TRUE(std::isnan(got[i]));
 }
 
-TEST_F(EmulatorTest, UndefinedParametersArePoison) {
-  std::vector<float> in(64, 1);
-  PlanScale(64);
-  std::get<plan::Launch>(plan_.nodes[0].work).undefined = {{16, 4}};  // n
-  const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
-  options_.poison = 1;  // a huge number
-  EXPECT_EQ(Floats(Run(arguments).outputs[0]), std::vector<float>(64, 3));
-  options_.poison = 2;                                 // a negative one
-  EXPECT_LT(Floats(Run(arguments).outputs[0])[0], 0);  // poison, too: unwritten
-}
-
 TEST_F(EmulatorTest, NodesRunInOrderAndViewsAreExtracted) {
   std::vector<float> in = {1, 2, 3, 4, 5, 6};
   PlanScale(6);
