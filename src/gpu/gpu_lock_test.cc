@@ -134,26 +134,36 @@ TEST_F(GpuLocks, ManyBuildAtTheSameTimeAndUseTheGpu) {
   EXPECT_TRUE(measuring.AcquiresSoon());
 }
 
-TEST_F(GpuLocks, BuildsWaitForAllThatMeasure) {
+TEST_F(GpuLocks, BuildsWaitForOneThatWaitsToMeasure) {
   GpuLock builder = Open();
   ASSERT_TRUE(builder.BeginBuilding());
-  Holder one(Open(), Use::kAlone), other(Open(), Use::kAlone);
-  EXPECT_FALSE(one.HasAcquiredAfterDelay() || other.HasAcquiredAfterDelay());
+  Holder measuring(Open(), Use::kAlone);
+  const os::Fd turn = *os::OpenLockFile(folder_.path() / "GPU-1.lock.building.turn");
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  while (os::Acquire(turn, os::Lock::kExclusive, now())) {  // until it waits
+    os::Unlock(turn);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   std::atomic<bool> builds = false;
   std::thread late([&, lock = Open()]() mutable {
     EXPECT_TRUE(lock.BeginBuilding());
     builds = true;
   });
+  std::this_thread::sleep_for(kDelay);
+  EXPECT_FALSE(builds);
   builder.EndBuilding();
-  const bool is_first = one.HasAcquiredAfterDelay();
-  EXPECT_NE(is_first, other.HasAcquiredAfterDelay());
+  EXPECT_TRUE(measuring.AcquiresSoon());
   EXPECT_FALSE(builds);
-  (is_first ? one : other).Release();
-  EXPECT_TRUE((is_first ? other : one).AcquiresSoon());
-  EXPECT_FALSE(builds);
-  (is_first ? other : one).Release();
+  measuring.Release();
   late.join();
-  EXPECT_TRUE(builds);
+}
+
+TEST_F(GpuLocks, OneThatMeasuresCannotBuild) {
+  GpuLock lock = Open();
+  ASSERT_TRUE(lock.Acquire(Use::kAlone));
+  EXPECT_FALSE(lock.BeginBuilding());
+  lock.Release();
+  EXPECT_TRUE(lock.BeginBuilding());
 }
 
 TEST_F(GpuLocks, SharedUseAfterExclusiveUseLetsBuildsBegin) {
