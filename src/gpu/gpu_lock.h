@@ -4,8 +4,8 @@
 //
 // Before it measures, a process builds baselines, which may take minutes, mostly on the CPU. All
 // build at the same time; then all that are ready measure, one after the other. Builders share a
-// second lock, which whoever measures needs alone. It waits for this one first, since others may
-// still use the GPU then. No build begins while a process measures, or waits to do so.
+// second lock. A process that measures needs both alone, and waits for the second one first: others
+// may still use the GPU then. No build begins while a process measures, or waits to do so.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
