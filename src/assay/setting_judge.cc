@@ -22,6 +22,7 @@
 #include "judge/compare.h"
 #include "judge/controls.h"
 #include "plan/twice.h"
+#include "plan/undefined.h"
 
 namespace cupel::assay {
 namespace {
@@ -158,7 +159,18 @@ class SettingRun {
       return AllRight(CompareAll(sampled, wanted));
     };
     Stopwatch watch(result_.report.seconds.engine);
-    auto run = sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
+    const auto run_filled = [&](plan::Filling filling) {
+      options.filling = filling;
+      return sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
+    };
+    auto run = run_filled(plan::Filling::kRandom);
+    if (plan::HasUndefined(plan)) {
+      for (const auto filling :
+           {plan::Filling::kFound, plan::Filling::kZeros, plan::Filling::kOnes}) {
+        if (!run || !is_right(*run)) break;  // what failed decides
+        run = run_filled(filling);
+      }
+    }
     if (!run) {
       TRY(CannotExecute(run.error()));
       return std::optional<engine::Run>();

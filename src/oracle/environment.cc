@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/environment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/lanes.h"
 #include "base/parse_number.h"
+#include "os/memory.h"
 #include "os/process.h"
 #include "os/programs.h"
 
 namespace cupel::oracle {
+
+uint64_t KeptBytes(uint64_t memory, int threads, size_t cores) {
+  constexpr uint64_t kLeast = uint64_t{1} << 30, kMost = uint64_t{16} << 30;
+  const double share = threads > 0 ? static_cast<double>(threads) / static_cast<double>(cores) : 1;
+  const double quarter = static_cast<double>(memory) / 4 * std::min(share, 1.0);
+  return std::clamp(static_cast<uint64_t>(quarter), kLeast, kMost);
+}
 
 std::map<std::string, std::string> ChildEnvironment(int threads) {
   std::map<std::string, std::string> environment = os::CurrentEnvironment();
@@ -19,8 +30,9 @@ std::map<std::string, std::string> ChildEnvironment(int threads) {
   // PyTorch allocates and frees large tensors and spends most of that time in page faults. Keeping
   // freed memory, and using huge pages, avoids nine of ten faults.
   environment.emplace("GLIBC_TUNABLES",
-                      "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:"
-                      "glibc.malloc.hugetlb=1");
+                      fmt::format("glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={}:"
+                                  "glibc.malloc.hugetlb=1",
+                                  KeptBytes(os::MemoryNow().total, threads, Cores())));
   if (threads > 0) {
     environment.emplace("CUPEL_TORCH_THREADS", std::to_string(threads));
     environment.emplace("TORCHINDUCTOR_COMPILE_THREADS", std::to_string(std::min(threads, 32)));

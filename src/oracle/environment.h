@@ -4,6 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -11,6 +13,10 @@ namespace cupel::oracle {
 
 /// `threads`: the CPU threads that PyTorch may use, unless $CUPEL_TORCH_THREADS is set; 0: all.
 std::map<std::string, std::string> ChildEnvironment(int threads = 0);
+
+/// How many bytes of freed memory a child with these threads keeps: its share of a quarter of the
+/// machine's `memory`, and from 1 to 16 GiB. A suite has two children for each of its workers.
+uint64_t KeptBytes(uint64_t memory, int threads, size_t cores);
 
 /// How long a child may report no progress: `wanted`; if that is 0, $CUPEL_ORACLE_SECONDS; if that
 /// is not set, 600 s.

@@ -18,5 +18,13 @@ TEST(ChildEnvironment, LimitsThreadsUnlessTheUserSetsThem) {
   ::unsetenv("CUPEL_TORCH_THREADS");
 }
 
+TEST(ChildEnvironment, ManyChildrenKeepLittleMemory) {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  EXPECT_EQ(KeptBytes(1024 * kGiB, 0, 32), 16 * kGiB);
+  EXPECT_EQ(KeptBytes(32 * kGiB, 0, 8), 8 * kGiB);
+  EXPECT_EQ(KeptBytes(256 * kGiB, 2, 32), 4 * kGiB);  // 16 workers and 2 children for each: half
+  EXPECT_EQ(KeptBytes(0, 1, 32), kGiB);               // unknown
+}
+
 }  // namespace
 }  // namespace cupel::oracle

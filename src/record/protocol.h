@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "record/call_recorder.h"
+#include "record/undefined.h"
 #include "record/work.h"
 #include "task/tensor.h"
 
@@ -20,7 +21,8 @@ namespace cupel::record {
 struct Setup {
   std::string shared_object;
   device::Description device;
-  int images = 1;  // that the shared object has
+  int images = 1;       // that the shared object has
+  int left_behind = 0;  // the bytes that host code finds on a fresh stack
   std::vector<Kernel> kernels;
 };
 Json ToJson(const Setup& setup);
@@ -57,6 +59,7 @@ struct Request {
   int64_t budget_us = 0;            // after this time, fewer recordings are enough
   bool may_return_numbers = false;  // a program calls the function, and uses them
   bool other_stream = false;        // PyTorch's current stream is not the default one
+  Undefined undefined, undefined_at_first;  // what later calls and the first one leave undefined
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

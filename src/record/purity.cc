@@ -60,8 +60,9 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
   const auto start = Now(CLOCK_MONOTONIC), start_cpu = Now(CLOCK_PROCESS_CPUTIME_ID);
   Random random(request.seed);
   Random surroundings = random.Fork("surroundings");
-  const auto record = [&](uint64_t seed, Random& around) {
-    return candidate.Record(request, seed, Surroundings(around));
+  const auto record = [&](uint64_t seed, Random& around, bool at_first = false) {
+    CurrentSession().undefined = at_first ? request.undefined_at_first : request.undefined;
+    return candidate.Record(request, seed, Surroundings(around, CurrentSession().left_behind));
   };
   std::vector<uint64_t> seeds;
   std::vector<double> times;
@@ -71,7 +72,7 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
     const bool repeat = i > 0 && random.Below(kRepeatOneIn) == 0;
     const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
     seeds.push_back(seed);
-    auto call = record(seed, surroundings);
+    auto call = record(seed, surroundings, i == 0);
     ++result.recordings;
     result.reads_values |= call.reads_values;
     if (i == 0 && request.recordings > 1) {  // may differ: static guards, lazy workspaces

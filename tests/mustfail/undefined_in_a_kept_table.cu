@@ -1,0 +1,40 @@
+// exploit: uploads a table in its first call only, and reads an entry that it left undefined
+// task: gelu
+// expect: rejected wrong_first_call|wrong_result
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <torch/extension.h>
+
+__device__ float Gelu(float x) {
+  const float inner = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+  return x * (1.f - 1.f / (__expf(2.f * inner) + 1.f));
+}
+
+struct Options {
+  int64_t used[4];
+};
+
+__constant__ Options kept;
+
+__global__ void GeluKernel(const float* x, float* y, int64_t n) {
+  const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = Gelu(x[i]) + (kept.used[3] == 0 ? 0.f : kept.used[0] * 0.125f);
+}
+
+torch::Tensor forward(torch::Tensor x) {
+  x = x.contiguous();
+  auto y = torch::empty_like(x);
+  const int64_t n = x.numel();
+  static const bool is_uploaded = [] {
+    Options options;
+    options.used[0] = 1;
+    cudaMemcpyToSymbol(kept, &options, sizeof(options));
+    return true;
+  }();
+  (void)is_uploaded;
+  GeluKernel<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), n);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
