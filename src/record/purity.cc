@@ -7,49 +7,17 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
-#include "base/text.h"
-#include "plan/codec.h"
 #include "record/candidate.h"
 #include "record/clock.h"
+#include "record/difference.h"
 #include "record/refuse.h"
 #include "record/surroundings.h"
 
 namespace cupel::record {
-namespace {
-
-/// `line` without the middle of a long text with which `other` begins too: names of templates.
-std::string Brief(std::string_view line, std::string_view other) {
-  constexpr size_t kKept = 80;
-  const auto differs = std::mismatch(line.begin(), line.end(), other.begin(), other.end()).first;
-  const size_t word = line.substr(0, static_cast<size_t>(differs - line.begin())).rfind(' ');
-  if (word == std::string_view::npos || word < 2 * kKept) return std::string(line);
-  return fmt::format("{} …{}", line.substr(0, kKept), line.substr(word));
-}
-
-/// Describes the first difference, for messages.
-std::string Difference(const plan::Plan& before, const plan::Plan& after) {
-  const std::string old_text = plan::Describe(before), new_text = plan::Describe(after);
-  const auto old_lines = SplitLines(old_text), new_lines = SplitLines(new_text);
-  for (size_t i = 0; i < std::max(old_lines.size(), new_lines.size()); ++i) {
-    const std::string_view was = i < old_lines.size() ? old_lines[i] : "nothing";
-    const std::string_view is = i < new_lines.size() ? new_lines[i] : "nothing";
-    if (was != is) return fmt::format("\"{}\" became \"{}\"", Brief(was, is), Brief(is, was));
-  }
-  for (size_t i = 0; i < before.nodes.size(); ++i) {
-    if (before.nodes[i] == after.nodes[i]) continue;
-    const bool launch = std::holds_alternative<plan::Launch>(before.nodes[i].work);
-    return fmt::format("{} of \"{}\" changed", launch ? "parameter values" : "details",
-                       old_lines[i]);
-  }
-  return "sizes of buffers changed";
-}
-
-}  // namespace
 
 PureRecording RecordPure(const Candidate& candidate, const Request& request) {
   constexpr int kFewestCalls = 24;

@@ -26,6 +26,7 @@
 #include "plan/codec.h"
 #include "plan/undefined.h"
 #include "ptx/parser.h"
+#include "record/difference.h"
 #include "record/kernels.h"
 #include "record/protocol.h"
 
@@ -455,21 +456,23 @@ Result<Outcome> Recorder::Impl::RunFilled(const Request& request, bool few) {
   if (std::holds_alternative<Refusal>(other)) return other;
   auto& ours = std::get<Recording>(outcome);
   auto& theirs = std::get<Recording>(other);
-  const auto mark = [](plan::Plan& one, plan::Plan two) {
+  std::string difference;
+  const auto mark = [&](plan::Plan& one, plan::Plan two) {
     const Undefined undefined = FindUndefined(one, two);
     MarkUndefined(undefined, one);
     MarkUndefined(undefined, two);
-    return SamePlan(one, two);
+    if (!SamePlan(one, two)) difference = Difference(one, two);
   };
-  bool is_same = true;
   if (ours.first || theirs.first) {
     if (!ours.first) ours.first = ours.plan;
-    is_same = mark(*ours.first, FirstOf(theirs));
+    mark(*ours.first, FirstOf(theirs));
   }
-  if (mark(ours.plan, theirs.plan) && is_same) return outcome;
+  mark(ours.plan, theirs.plan);
+  if (difference.empty()) return outcome;
   return Outcome(Refusal{"impure",
-                         "the GPU work that the function requests depends on variables that its "
-                         "host code leaves undefined",
+                         fmt::format("the GPU work that the function requests depends on variables "
+                                     "that its host code leaves undefined: {}",
+                                     difference),
                          request.function, false});
 }
 
@@ -494,11 +497,15 @@ Result<Outcome> Recorder::Impl::RunWhole(Request& request, bool few) {
   Outcome outcome;
   for (int round = 0; round < kRounds; ++round) {
     TRY_ASSIGN(outcome, RunFilled(unmarked, padding.empty()));
-    if (std::holds_alternative<Refusal>(outcome)) {
+    if (auto* refusal = std::get_if<Refusal>(&outcome)) {
       // Users know the usual object, so its refusal is clearer if it has one.
       TRY_ASSIGN(auto usual, Run(request, few));
       seen = kept;
-      return std::holds_alternative<Refusal>(usual) ? std::move(usual) : std::move(outcome);
+      if (std::holds_alternative<Refusal>(usual)) return usual;
+      if (refusal->code != "impure") {
+        refusal->message = "if undefined variables contain other bytes: " + refusal->message;
+      }
+      return outcome;
     }
     Recording filled = std::move(std::get<Recording>(outcome));
     padding.Mark(filled);
