@@ -116,12 +116,19 @@ class RoundedCode:
                 function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
 
 
-def round_attributes(model: torch.nn.Module) -> None:
-    """Rounds the numbers that the modules of a model keep."""
+def attributes_of(model: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """What the modules of a model keep and may contain numbers: where, name, value. Names of PyTorch's own dicts begin
+    with an underscore."""
     for module in model.modules():
         for name, value in list(vars(module).items()):
             if type(value) in (float, tuple, list) or (type(value) is dict and not name.startswith("_")):
-                vars(module)[name] = rounded_within(value)
+                yield vars(module), name, value
+
+
+def round_attributes(model: torch.nn.Module) -> None:
+    """Rounds the numbers that the modules of a model keep."""
+    for variables, name, value in attributes_of(model):
+        variables[name] = rounded_within(value)
 
 
 class Decisions(TorchDispatchMode):
@@ -195,10 +202,19 @@ class Numbers:
             return none
 
 
+def numbers_in(value: Any) -> Iterator[float]:
+    """The numbers that rounded_within() rounds."""
+    if type(value) is float:
+        yield value
+    elif type(value) in (list, tuple, dict):
+        for inner in value.values() if type(value) is dict else value:
+            yield from numbers_in(inner)
+
+
 def numbers_of(draw: Draw) -> Iterator[float]:
     """The numbers of a call, beside its tensors: arguments, and those that a problem's modules keep."""
+    yield from numbers_in([draw.args, getattr(draw, "inputs", [])])
     model = getattr(draw, "model", None)
-    kept = [vars(module).values() for module in model.modules()] if isinstance(model, torch.nn.Module) else []
-    for value in leaves([draw.args, getattr(draw, "inputs", ()), *[list(values) for values in kept]]):
-        if type(value) is float:
-            yield value
+    if isinstance(model, torch.nn.Module):
+        for _, _, value in attributes_of(model):
+            yield from numbers_in(value)
