@@ -15,9 +15,11 @@ namespace cupel::oracle {
 
 uint64_t KeptBytes(uint64_t memory, int threads, size_t cores) {
   constexpr uint64_t kLeast = uint64_t{1} << 30, kMost = uint64_t{16} << 30;
-  const double share = threads > 0 ? static_cast<double>(threads) / static_cast<double>(cores) : 1;
-  const double quarter = static_cast<double>(memory) / 4 * std::min(share, 1.0);
-  return std::clamp(static_cast<uint64_t>(quarter), kLeast, kMost);
+  constexpr double kShare = 0.125, kThreadsOfACore = 4;  // of all children together
+  const double all = kThreadsOfACore * static_cast<double>(cores);
+  const double share = threads > 0 ? std::min(static_cast<double>(threads) / all, 1.0) : 1;
+  return std::clamp(static_cast<uint64_t>(kShare * share * static_cast<double>(memory)), kLeast,
+                    kMost);
 }
 
 std::map<std::string, std::string> ChildEnvironment(int threads) {

@@ -21,8 +21,8 @@ TEST(ChildEnvironment, LimitsThreadsUnlessTheUserSetsThem) {
 TEST(ChildEnvironment, ManyChildrenKeepLittleMemory) {
   constexpr uint64_t kGiB = uint64_t{1} << 30;
   EXPECT_EQ(KeptBytes(1024 * kGiB, 0, 32), 16 * kGiB);
-  EXPECT_EQ(KeptBytes(32 * kGiB, 0, 8), 8 * kGiB);
-  EXPECT_EQ(KeptBytes(256 * kGiB, 2, 32), 4 * kGiB);  // 16 workers and 2 children for each: half
+  EXPECT_EQ(KeptBytes(32 * kGiB, 0, 8), 4 * kGiB);
+  EXPECT_EQ(KeptBytes(256 * kGiB, 8, 32), 2 * kGiB);  // 16 workers keep a quarter
   EXPECT_EQ(KeptBytes(0, 1, 32), kGiB);               // unknown
 }
 
