@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <csignal>
@@ -142,8 +143,11 @@ bool CanFillVariables(const Steps& steps) {
   return false;
 }
 
-const char* OptionOf(Fill fill) {
-  return fill == Fill::kZero ? "-ftrivial-auto-var-init=zero" : "-ftrivial-auto-var-init=pattern";
+/// GCC does not fill a variable that it puts in the place of the function's result.
+std::array<const char*, 2> OptionsOf(Fill fill) {
+  return {
+      fill == Fill::kZero ? "-ftrivial-auto-var-init=zero" : "-ftrivial-auto-var-init=pattern",
+      "-fno-elide-constructors"};
 }
 
 /// What ends the name of an object.
@@ -525,7 +529,7 @@ Status MakeFilled(const Job& job, const std::vector<Part>& parts, const Part& li
       const Unit& unit = job.units[i];
       for (Command command : parts[i].object) {
         std::ranges::replace(command, MadeFor(unit, ".o"), MadeFor(unit, SuffixOf(fill, ".o")));
-        AddHostOption(job, OptionOf(fill), command);
+        for (const char* option : OptionsOf(fill)) AddHostOption(job, option, command);
         commands.push_back(std::move(command));
       }
     }

@@ -35,7 +35,7 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
   std::vector<uint64_t> seeds;
   std::vector<double> times;
   PureRecording result;
-  uint64_t reference_seed = 0;
+  uint64_t last_seed = 0;
   for (int i = 0; i < request.recordings; ++i) {
     const bool repeat = i > 0 && random.Below(kRepeatOneIn) == 0;
     const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
@@ -48,10 +48,7 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
       continue;
     }
     times.push_back(call.host_us);
-    if (times.size() == 1) {
-      result.plan = std::move(call.plan);
-      reference_seed = seed;
-    } else if (call.plan != result.plan) {
+    if (times.size() > 1 && call.plan != result.plan) {
       // Repeat both calls with their addresses. If each plan comes out again, the addresses
       // determine it and not the history. In this order, plans that alternate with the state of
       // the heap do not come out again.
@@ -60,8 +57,8 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
         Random same = around;
         return record(addresses, same).plan == plan;
       };
-      const bool by_address = again(reference_seed, result.plan) && again(seed, call.plan) &&
-                              again(seed, call.plan) && again(reference_seed, result.plan);
+      const bool by_address = again(last_seed, result.plan) && again(seed, call.plan) &&
+                              again(seed, call.plan) && again(last_seed, result.plan);
       const std::string difference = Difference(result.plan, call.plan);
       Refuse("impure",
              by_address ? fmt::format("the plan depends on device addresses: {}", difference)
@@ -70,6 +67,9 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
                                       i + 1, difference),
              request.function);
     }
+    // Equal plans may differ in what is undefined. Host code that counts calls may set it late.
+    result.plan = std::move(call.plan);
+    last_seed = seed;
     if (i + 1 >= kFewestCalls && (Now(CLOCK_PROCESS_CPUTIME_ID) - start_cpu > budget ||
                                   Now(CLOCK_MONOTONIC) - start > kWallFactor * budget)) {
       break;

@@ -103,6 +103,10 @@ const plan::Plan& FirstOf(const Recording& recording) {
   return recording.first ? *recording.first : recording.plan;
 }
 
+bool HasMarks(const Recording& recording) {
+  return plan::HasUndefined(recording.plan) || plan::HasUndefined(FirstOf(recording));
+}
+
 /// What FindPadding() has found, in later calls and in the first one.
 class Padding {
  public:
@@ -207,6 +211,9 @@ struct Recorder::Impl {
   /// Runs a request with variables filled, and marks what is undefined in the plans. Refuses if the
   /// work depends on it in another way.
   Result<Outcome> RunFilled(const Request& request, bool few);
+  /// Runs the request once more, with as many calls as the usual object has. Refuses if these request
+  /// other work than `filled`, which has that of the process' first calls.
+  Result<Outcome> RunFilledAgain(const Request& request, Recording filled);
   /// Adds to `padding` what a few calls show. Calls that are compared would be refused.
   Status AddPaddingOfCalls(const Request& request, const Recording& filled, Padding& padding);
   /// Runs a request, and finds what it leaves undefined. Adds that to the request.
@@ -476,6 +483,18 @@ Result<Outcome> Recorder::Impl::RunFilled(const Request& request, bool few) {
                          request.function, false});
 }
 
+Result<Outcome> Recorder::Impl::RunFilledAgain(const Request& request, Recording filled) {
+  TRY_ASSIGN(auto outcome, RunFilled(request, false));
+  const auto* again = std::get_if<Recording>(&outcome);
+  if (again == nullptr) return outcome;
+  if (SamePlan(again->plan, filled.plan)) return Outcome(std::move(filled));
+  return Outcome(Refusal{"impure",
+                         fmt::format("calls leave other variables undefined than earlier calls "
+                                     "with the same arguments: {}",
+                                     Difference(filled.plan, again->plan)),
+                         request.function, false});
+}
+
 Status Recorder::Impl::AddPaddingOfCalls(const Request& request, const Recording& filled,
                                          Padding& padding) {
   constexpr int kRuns = 6, kCalls = 2;  // the first call may be different
@@ -496,7 +515,13 @@ Result<Outcome> Recorder::Impl::RunWhole(Request& request, bool few) {
   Padding padding;
   Outcome outcome;
   for (int round = 0; round < kRounds; ++round) {
-    TRY_ASSIGN(outcome, RunFilled(unmarked, padding.empty()));
+    TRY_ASSIGN(outcome, RunFilled(unmarked, true));
+    const auto* recording = std::get_if<Recording>(&outcome);
+    // What is marked may change unseen in the usual object, so it must not change here in as many
+    // calls.
+    if (!few && recording != nullptr && (HasMarks(*recording) || !padding.empty())) {
+      TRY_ASSIGN(outcome, RunFilledAgain(unmarked, std::move(std::get<Recording>(outcome))));
+    }
     if (auto* refusal = std::get_if<Refusal>(&outcome)) {
       // Users know the usual object, so its refusal is clearer if it has one.
       TRY_ASSIGN(auto usual, Run(request, few));

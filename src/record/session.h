@@ -99,7 +99,7 @@ class Session {
   void HostWaited() { async_reads_.clear(); }
 
   Undefined undefined;       // of the call's work: it is marked
-  char left_behind = 0;      // what host code finds on a fresh stack
+  char left_behind = 0;      // what host code finds on a fresh stack and in fresh pinned memory
   bool read_values = false;  // host code has read elements of arguments in this call
   std::optional<FailedLaunch> failed_launch;
   int images = 1;                       // of the shared object
