@@ -159,16 +159,14 @@ class SettingRun {
       return AllRight(CompareAll(sampled, wanted));
     };
     Stopwatch watch(result_.report.seconds.engine);
-    const auto run_filled = [&](plan::Filling filling) {
-      options.filling = filling;
+    const auto run_once = [&] {
       return sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
     };
-    auto run = run_filled(plan::Filling::kRandom);
+    auto run = run_once();
     if (plan::HasUndefined(plan)) {
-      for (const auto filling :
-           {plan::Filling::kFound, plan::Filling::kZeros, plan::Filling::kOnes}) {
-        if (!run || !is_right(*run)) break;  // what failed decides
-        run = run_filled(filling);
+      for (size_t i = 1; i < plan::kFillings.size() && run && is_right(*run); ++i) {
+        options.filling = plan::kFillings[i];
+        run = run_once();  // the last one decides, or one that failed
       }
     }
     if (!run) {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <variant>
 
@@ -26,6 +27,8 @@ bool HasUndefined(const Plan& plan);
 /// right end, a one a flag that must be set, and a random word is never a small number. What was
 /// found in the recording is the value that a user's call is likely to have, too.
 enum class Filling { kRandom, kFound, kZeros, kOnes };
+inline constexpr std::array kFillings = {Filling::kRandom, Filling::kFound, Filling::kZeros,
+                                         Filling::kOnes};
 
 /// The plan with all undefined bytes filled. It has none then.
 Plan FillUndefined(Plan plan, Filling filling, uint64_t seed);
