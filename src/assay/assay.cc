@@ -151,11 +151,10 @@ void NoteUndefined(records::Verdict& verdict, const plan::Plan& plan) {
     if (bytes == 0) continue;
     const auto* launch = std::get_if<plan::Launch>(&node.work);
     const std::string what =
-        launch != nullptr
-            ? fmt::format("{} bytes of {}'s parameters", launch->parameters.size(),
-                          BriefName(Demangle(launch->kernel)))
-            : fmt::format("{} bytes that it copies to the GPU",
-                          std::get<plan::Upload>(node.work).bytes.size());
+        launch != nullptr ? fmt::format("{} bytes of {}'s parameters", launch->parameters.size(),
+                                        BriefName(Demangle(launch->kernel)))
+                          : fmt::format("{} bytes that it copies to the GPU",
+                                        std::get<plan::Upload>(node.work).bytes.size());
     AddNote(verdict, fmt::format("host code leaves {} of {} undefined; the kernels ran with zeros, "
                                  "ones, random bits and what was found there",
                                  bytes, what));

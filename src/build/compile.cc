@@ -145,9 +145,8 @@ bool CanFillVariables(const Steps& steps) {
 
 /// GCC does not fill a variable that it puts in the place of the function's result.
 std::array<const char*, 2> OptionsOf(Fill fill) {
-  return {
-      fill == Fill::kZero ? "-ftrivial-auto-var-init=zero" : "-ftrivial-auto-var-init=pattern",
-      "-fno-elide-constructors"};
+  return {fill == Fill::kZero ? "-ftrivial-auto-var-init=zero" : "-ftrivial-auto-var-init=pattern",
+          "-fno-elide-constructors"};
 }
 
 /// What ends the name of an object.

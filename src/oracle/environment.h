@@ -14,9 +14,9 @@ namespace cupel::oracle {
 /// `threads`: the CPU threads that PyTorch may use, unless $CUPEL_TORCH_THREADS is set; 0: all.
 std::map<std::string, std::string> ChildEnvironment(int threads = 0);
 
-/// How many bytes of freed memory a child keeps: an eighth of the machine's `memory`, or its share of
-/// that if it is limited to some threads. From 1 to 16 GiB. Workers that share a machine have four
-/// threads for each of its cores together, and two children each.
+/// How many bytes of freed memory a child keeps: an eighth of the machine's `memory`, or its share
+/// of that if it is limited to some threads. From 1 to 16 GiB. Workers that share a machine have
+/// four threads for each of its cores together, and two children each.
 uint64_t KeptBytes(uint64_t memory, int threads, size_t cores);
 
 /// How long a child may report no progress: `wanted`; if that is 0, $CUPEL_ORACLE_SECONDS; if that

@@ -35,9 +35,13 @@ TEST(PlanUndefined, IsFilledInSeveralWays) {
   EXPECT_EQ(UndefinedIn(plan.nodes[2]), 0u);
   const auto filled = [&](Filling filling) { return FillUndefined(plan, filling, 1); };
   EXPECT_EQ(ParametersOf(filled(Filling::kFound)), "abxycd");
-  EXPECT_EQ(UploadOf(filled(Filling::kFound)), std::string("12\0\0" "3456", 8));
+  EXPECT_EQ(UploadOf(filled(Filling::kFound)), std::string("12\0\0"
+                                                           "3456",
+                                                           8));
   EXPECT_EQ(ParametersOf(filled(Filling::kZeros)), std::string("ab\0\0cd", 6));
-  EXPECT_EQ(ParametersOf(filled(Filling::kOnes)), "ab\xff\xff" "cd");
+  EXPECT_EQ(ParametersOf(filled(Filling::kOnes)),
+            "ab\xff\xff"
+            "cd");
   EXPECT_EQ(UploadOf(filled(Filling::kOnes)), std::string("\xff\xff\0\0\xff\xff\xff\xff", 8));
   std::set<std::string> random;
   for (uint64_t seed = 0; seed < 20; ++seed) {

@@ -56,9 +56,9 @@ struct Request {
   std::vector<Argument> args;
   int recordings = 0;
   uint64_t seed = 0;
-  int64_t budget_us = 0;            // after this time, fewer recordings are enough
-  bool may_return_numbers = false;  // a program calls the function, and uses them
-  bool other_stream = false;        // PyTorch's current stream is not the default one
+  int64_t budget_us = 0;                    // after this time, fewer recordings are enough
+  bool may_return_numbers = false;          // a program calls the function, and uses them
+  bool other_stream = false;                // PyTorch's current stream is not the default one
   Undefined undefined, undefined_at_first;  // what later calls and the first one leave undefined
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);

@@ -42,12 +42,10 @@ constexpr int kLeastRecordings = 24;
 constexpr int kFewRecordings = 3;
 constexpr uint64_t kExtraRecordings = 64;
 constexpr int64_t kBudgetUs = 60'000;
-/// The C library fills fresh memory with the complement of a byte, unless it comes from the cache of
-/// a thread.
-constexpr const char* kFillHeapWithPattern =
-    "glibc.malloc.tcache_count=0:glibc.malloc.perturb=1";
-constexpr const char* kFillHeapWithZeros =
-    "glibc.malloc.tcache_count=0:glibc.malloc.perturb=255";
+/// The C library fills fresh memory with the complement of a byte, unless it comes from the cache
+/// of a thread.
+constexpr const char* kFillHeapWithPattern = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=1";
+constexpr const char* kFillHeapWithZeros = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=255";
 
 /// `code` if it is a defined code, else "host_crash".
 std::string KnownCode(const std::string& code) {
@@ -211,8 +209,8 @@ struct Recorder::Impl {
   /// Runs a request with variables filled, and marks what is undefined in the plans. Refuses if the
   /// work depends on it in another way.
   Result<Outcome> RunFilled(const Request& request, bool few);
-  /// Runs the request once more, with as many calls as the usual object has. Refuses if these request
-  /// other work than `filled`, which has that of the process' first calls.
+  /// Runs the request once more, with as many calls as the usual object has. Refuses if these
+  /// request other work than `filled`, which has that of the process' first calls.
   Result<Outcome> RunFilledAgain(const Request& request, Recording filled);
   /// Adds to `padding` what a few calls show. Calls that are compared would be refused.
   Status AddPaddingOfCalls(const Request& request, const Recording& filled, Padding& padding);

@@ -16,8 +16,7 @@ constexpr size_t kLargeBytes = 64 << 10;              // less than what malloc m
 }  // namespace
 
 Surroundings::Surroundings(Random& random, char left_behind)
-    : stack_bytes_(kAlignment * random.Below(kStackBytes / kAlignment)),
-      left_behind_(left_behind) {
+    : stack_bytes_(kAlignment * random.Below(kStackBytes / kAlignment)), left_behind_(left_behind) {
   const auto take = [&](size_t bytes) {
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
   };

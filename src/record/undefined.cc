@@ -85,8 +85,7 @@ Undefined UndefinedInCall(const plan::Plan& plan) {
   for (uint32_t node = prepared; node < plan.nodes.size(); ++node) {
     plan::VisitHostBytes(plan.nodes[node], [&](const std::string&, const auto& marked) {
       for (const plan::UndefinedBytes& range : marked)
-        undefined.push_back(
-            {node - prepared, range.at, static_cast<uint32_t>(range.found.size())});
+        undefined.push_back({node - prepared, range.at, static_cast<uint32_t>(range.found.size())});
     });
   }
   return undefined;
