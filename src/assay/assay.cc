@@ -156,7 +156,7 @@ void NoteUndefined(records::Verdict& verdict, const plan::Plan& plan) {
                           : fmt::format("{} bytes that it copies to the GPU",
                                         std::get<plan::Upload>(node.work).bytes.size());
     AddNote(verdict, fmt::format("host code leaves {} of {} undefined; the kernels ran with zeros, "
-                                 "ones, random bits and what was found there",
+                                 "ones, small numbers, random bits and what was found there",
                                  bytes, what));
   }
 }

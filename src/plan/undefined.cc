@@ -11,6 +11,9 @@
 namespace cupel::plan {
 namespace {
 
+constexpr size_t kWord = 4;
+constexpr uint64_t kLargestSmall = 4;
+
 std::string Contents(const UndefinedBytes& range, Filling filling, Random& random) {
   std::string bytes = range.found;
   switch (filling) {
@@ -24,6 +27,12 @@ std::string Contents(const UndefinedBytes& range, Filling filling, Random& rando
       break;
     case Filling::kRandom:
       for (char& byte : bytes) byte = static_cast<char>(random());
+      break;
+    case Filling::kSmall:
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        const bool is_first = (range.at + i) % kWord == 0;
+        bytes[i] = is_first ? static_cast<char>(1 + random.Below(kLargestSmall)) : '\0';
+      }
       break;
   }
   return bytes;

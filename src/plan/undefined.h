@@ -23,12 +23,18 @@ void VisitHostBytes(SomeNode& node, Visit visit) {
 uint64_t UndefinedIn(const Node& node);
 bool HasUndefined(const Plan& plan);
 
-/// What a run finds in undefined bytes. One of these is not enough: a zero byte may be a list's
-/// right end, a one a flag that must be set, and a random word is never a small number. What was
+/// What a run finds in undefined bytes. One of these is not enough: a zero may be a list's right
+/// end, ones a flag that must be set, and a random word is never the number of a mode. What was
 /// found in the recording is the value that a user's call is likely to have, too.
-enum class Filling { kRandom, kFound, kZeros, kOnes };
+enum class Filling {
+  kRandom,  // bits
+  kFound,
+  kZeros,
+  kOnes,   // all bits
+  kSmall,  // each word is a whole number from 1 to 4
+};
 inline constexpr std::array kFillings = {Filling::kRandom, Filling::kFound, Filling::kZeros,
-                                         Filling::kOnes};
+                                         Filling::kOnes, Filling::kSmall};
 
 /// The plan with all undefined bytes filled. It has none then.
 Plan FillUndefined(Plan plan, Filling filling, uint64_t seed);

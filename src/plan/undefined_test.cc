@@ -43,6 +43,9 @@ TEST(PlanUndefined, IsFilledInSeveralWays) {
             "ab\xff\xff"
             "cd");
   EXPECT_EQ(UploadOf(filled(Filling::kOnes)), std::string("\xff\xff\0\0\xff\xff\xff\xff", 8));
+  const std::string small = UploadOf(filled(Filling::kSmall));
+  EXPECT_TRUE(small[0] >= 1 && small[0] <= 4 && small[4] >= 1 && small[4] <= 4);
+  EXPECT_EQ(small.substr(1, 3) + small.substr(5), std::string(6, '\0'));
   std::set<std::string> random;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const std::string bytes = ParametersOf(FillUndefined(plan, Filling::kRandom, seed));
