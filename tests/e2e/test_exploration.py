@@ -74,7 +74,7 @@ class Exploration(CupelTest):
     def explored(self, source, *args, inputs=None, caps=None, function=FUNCTION):
         done = self.cupel("check", self.write("kernel.cu", source), "--task",
                           self.task(inputs or {"rows": 8, "columns": 64}, caps, function), "--device", "emu", "--seed", 1,
-                          "--trials", 1, "--distributions", "none", "--no-exact", *args)
+                          "--trials", 1, "--distributions", "none", "--no-exact", *args, timeout=300)
         self.assertIn(done.status, (0, 1), done)
         return done
 
