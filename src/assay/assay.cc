@@ -21,7 +21,6 @@
 #include "assay/refused_sizes.h"
 #include "assay/setting_judge.h"
 #include "base/clock.h"
-#include "base/demangle.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
@@ -30,7 +29,6 @@
 #include "build/source_scan.h"
 #include "judge/both_engines.h"
 #include "os/files.h"
-#include "plan/undefined.h"
 
 namespace cupel::assay {
 namespace {
@@ -141,24 +139,6 @@ void AddFastMathNote(records::Verdict& verdict, const build::Image& image,
   if (reason == verdict.reasons.end() || LargestError(verdict) > kMostOfFastMath) return;
   const std::string note = build::FastMathNote(source, image.ptx, image.flags, is_program);
   if (!note.empty()) reason->message += ".\n" + note;
-}
-
-/// Says how much of what the kernels get is undefined. Right kernels have that, too: a list with
-/// room for more tensors than there are.
-void NoteUndefined(records::Verdict& verdict, const plan::Plan& plan) {
-  for (const plan::Node& node : plan.nodes) {
-    const uint64_t bytes = plan::UndefinedIn(node);
-    if (bytes == 0) continue;
-    const auto* launch = std::get_if<plan::Launch>(&node.work);
-    const std::string what =
-        launch != nullptr ? fmt::format("{} bytes of {}'s parameters", launch->parameters.size(),
-                                        BriefName(Demangle(launch->kernel)))
-                          : fmt::format("{} bytes that it copies to the GPU",
-                                        std::get<plan::Upload>(node.work).bytes.size());
-    AddNote(verdict, fmt::format("host code leaves {} of {} undefined; the kernels ran with zeros, "
-                                 "ones, small numbers, random bits and what was found there",
-                                 bytes, what));
-  }
 }
 
 /// Adds what is known about a Python program's extensions after a call was recorded.
@@ -400,7 +380,6 @@ Result<Judged> JudgeOnEngine(const Parts& parts, const Candidate& candidate,
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     sandbox = state.recorder().sandbox();
     if (images == nullptr) AddExtensions(verdict, result);
-    if (result.plan) NoteUndefined(verdict, *result.plan);
     if (result.report.passed() && result.searches.size() > searches) {
       const auto first = result.searches.begin() + static_cast<ptrdiff_t>(searches);
       searched.push_back({setting,

@@ -14,9 +14,8 @@ namespace {
 /// y[i] = x[i] + 1, with optional faults.
 class Memory : public engine::Program, public engine::StateKeeper {
  public:
-  Result<engine::Run> ExecuteDefined(const plan::Plan&,
-                                     std::span<const std::span<const std::byte>> args,
-                                     const engine::RunOptions&) override {
+  Result<engine::Run> Execute(const plan::Plan&, std::span<const std::span<const std::byte>> args,
+                              const engine::RunOptions&) override {
     if (crowded) return Fail(ErrorCode::kBusy, "no memory");
     std::vector<float> x(args[0].size() / sizeof(float));
     std::memcpy(x.data(), args[0].data(), args[0].size());

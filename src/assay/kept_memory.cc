@@ -49,7 +49,6 @@ KeptMemory::KeptMemory(const plan::Plan& plan) {
       mark(0, upload->bytes.size(), true);
       for (const auto& relocation : upload->relocations) mark(relocation.at, kAddressBytes, false);
       for (const auto& placed : upload->tensor_maps) mark(placed.at, kTensorMapBytes, false);
-      for (const auto& range : upload->undefined) mark(range.at, range.found.size(), false);
     } else if (const auto* fill = std::get_if<plan::Fill>(&work)) {
       const size_t size = fill->pattern.size();
       Content* content = room(fill->to, fill->count * size);

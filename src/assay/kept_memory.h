@@ -31,7 +31,7 @@ class KeptMemory {
  private:
   struct Content {
     std::vector<std::byte> bytes;
-    std::vector<bool> is_set;  // by the host, defined, and no device address
+    std::vector<bool> is_set;  // by the host, and no device address
   };
   std::map<int, Content> contents_;  // by buffer
   bool is_unwatchable_ = false;

@@ -47,8 +47,8 @@ std::vector<float> Floats(std::span<const std::byte> storage) {
 
 class FakeProgram : public engine::Program {
  public:
-  Result<engine::Run> ExecuteDefined(const plan::Plan& plan, Arguments arguments,
-                                     const engine::RunOptions&) override {
+  Result<engine::Run> Execute(const plan::Plan& plan, Arguments arguments,
+                              const engine::RunOptions&) override {
     plans.insert(&plan);
     engine::Run run;
     run.completed = completes;

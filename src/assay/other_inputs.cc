@@ -230,7 +230,6 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
   options.seed =
       Random(context_.seed).Fork(fmt::format("{}/{}", context_.setting->id, Name(distribution)))();
   options.poison = static_cast<int>(distribution) % 3;
-  options.filling = plan::kFillings[static_cast<size_t>(distribution) % plan::kFillings.size()];
   options.counters = distribution == Distribution::kUsual;
   options.max_warp_instructions =
       std::max(kLeastBudget, kBudgetFactor * WarpInstructions(report_.counters));

@@ -12,8 +12,8 @@ namespace {
 /// Runs everything and records how many blocks each run had.
 class CountingProgram : public engine::Program {
  public:
-  Result<engine::Run> ExecuteDefined(const plan::Plan&, SampledRunner::Arguments,
-                                     const engine::RunOptions& options) override {
+  Result<engine::Run> Execute(const plan::Plan&, SampledRunner::Arguments,
+                              const engine::RunOptions& options) override {
     engine::Run run;
     run.completed = true;
     run.all_blocks = blocks;

@@ -22,7 +22,6 @@
 #include "judge/compare.h"
 #include "judge/controls.h"
 #include "plan/twice.h"
-#include "plan/undefined.h"
 
 namespace cupel::assay {
 namespace {
@@ -159,16 +158,7 @@ class SettingRun {
       return AllRight(CompareAll(sampled, wanted));
     };
     Stopwatch watch(result_.report.seconds.engine);
-    const auto run_once = [&] {
-      return sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
-    };
-    auto run = run_once();
-    if (plan::HasUndefined(plan)) {
-      for (size_t i = 1; i < plan::kFillings.size() && run && is_right(*run); ++i) {
-        options.filling = plan::kFillings[i];
-        run = run_once();  // the last one decides, or one that failed
-      }
-    }
+    auto run = sampler_.Execute(context_.loaded->program(), plan, storages, options, is_right);
     if (!run) {
       TRY(CannotExecute(run.error()));
       return std::optional<engine::Run>();

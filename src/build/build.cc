@@ -328,22 +328,12 @@ Result<SourcesOutcome> Finish(const Context& context, Compilation compilation,
   Artefacts artefacts;
   artefacts.sandbox = compiled.sandbox;
   TRY_ASSIGN(artefacts.shared_object, TakeOutput(compiled.shared_object));
-  if (!compiled.zero_object.empty()) {
-    TRY_ASSIGN(artefacts.pattern_object, TakeOutput(compiled.pattern_object));
-    TRY_ASSIGN(artefacts.zero_object, TakeOutput(compiled.zero_object));
-  }
   TRY_ASSIGN(const SharedObject object,
              ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.shared_object))));
   if (!IsOneOf(object.defined, "cupel_candidate_call")) return SourcesOutcome(NoModule(context));
   const auto files =
       static_cast<size_t>(std::ranges::count_if(context.files, &SourceFile::is_compiled));
   Audit audit = AuditObject(object, std::max<size_t>(files, 1));
-  for (const std::string* filled : {&artefacts.pattern_object, &artefacts.zero_object}) {
-    if (audit.objection || filled->empty()) continue;
-    TRY_ASSIGN(const SharedObject other,
-               ReadSharedObject(std::as_bytes(std::span<const char>(*filled))));
-    audit.objection = AuditObject(other, std::max<size_t>(files, 1)).objection;
-  }
   if (audit.objection) {
     return SourcesOutcome(BuildFailure{std::move(audit.objection->code),
                                        std::move(audit.objection->message),

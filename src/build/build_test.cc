@@ -14,7 +14,6 @@
 #include "build/elf.h"
 #include "build/flags.h"
 #include "build/sources.h"
-#include "os/files.h"
 #include "os/mapped_file.h"
 #include "os/temp_dir.h"
 
@@ -168,26 +167,6 @@ TEST_F(BuildTest, SecondBuildUsesTheCache) {
   options_.flags.clear();
   std::ofstream(options_.shim / "module.h", std::ios::app) << "// changed\n";
   EXPECT_FALSE(MustBuild(source).from_cache);
-}
-
-TEST_F(BuildTest, KernelsThatTakeStructuresHaveObjectsWithFilledVariables) {
-  EXPECT_TRUE(MustBuild(Write(kKernel)).pattern_object.empty());
-  const fs::path source = Write(
-      "#include \"module.h\"\n"
-      "struct Two { int n; int* x; };\n"
-      "__global__ void k(Two two) { two.x[0] = two.n; }\n"
-      "void forward(int* x) { Two two; two.x = x; k<<<1, 1>>>(two); }\n");
-  for (const bool cached : {false, true}) {
-    const Image image = MustBuild(source);
-    EXPECT_EQ(image.from_cache, cached);
-    const auto usual = os::ReadFile(image.shared_object, 1 << 24);
-    const auto pattern = os::ReadFile(image.pattern_object, 1 << 24);
-    const auto zeros = os::ReadFile(image.zero_object, 1 << 24);
-    ASSERT_TRUE(usual && pattern && zeros);
-    EXPECT_NE(*usual, *pattern);
-    EXPECT_NE(*usual, *zeros);
-    EXPECT_NE(*pattern, *zeros);
-  }
 }
 
 TEST_F(BuildTest, WorksWithoutACache) {
@@ -647,10 +626,7 @@ TEST(Cache, EvictsLeastRecentlyUsed) {
   const auto store = [&](char digit) {
     Image image;
     image.key = std::string(64, digit);
-    Artefacts artefacts;
-    artefacts.shared_object = std::string(40000, 's');
-    artefacts.ptx = "ptx";
-    artefacts.cubin = "cubin";
+    Artefacts artefacts{std::string(40000, 's'), "ptx", "cubin", {}};
     artefacts.sandbox.seccomp = artefacts.sandbox.mount_namespace = true;
     EXPECT_TRUE(StoreInCache(folder->path(), artefacts, image, 100000));
     fs::last_write_time(image.shared_object.parent_path() / "manifest.json",

@@ -22,9 +22,7 @@ namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSchema = "cupel.image/4";
-constexpr const char* kPatternObject = "pattern.so";
-constexpr const char* kZeroObject = "zero.so";
+constexpr const char* kSchema = "cupel.image/3";
 constexpr size_t kMaxFile = 512u << 20;
 constexpr size_t kMaxTreeFiles = 100000;
 
@@ -101,20 +99,16 @@ Json ResourcesToJson(const std::vector<KernelResources>& resources) {
 }
 
 Json ManifestOf(const Artefacts& artefacts, const Image& image) {
-  Json files{{"candidate.so", Sha256Hex(artefacts.shared_object)},
-             {"candidate.ptx", Sha256Hex(artefacts.ptx)},
-             {"candidate.cubin", Sha256Hex(artefacts.cubin)}};
-  if (!artefacts.zero_object.empty()) {
-    files[kPatternObject] = Sha256Hex(artefacts.pattern_object);
-    files[kZeroObject] = Sha256Hex(artefacts.zero_object);
-  }
   return {{"schema", kSchema},
           {"key", image.key},
           {"source_hash", image.source_hash},
           {"toolkit", image.toolkit},
           {"flags", image.flags},
           {"build_seconds", image.build_seconds},
-          {"files", std::move(files)},
+          {"files",
+           {{"candidate.so", Sha256Hex(artefacts.shared_object)},
+            {"candidate.ptx", Sha256Hex(artefacts.ptx)},
+            {"candidate.cubin", Sha256Hex(artefacts.cubin)}}},
           {"resources", ResourcesToJson(image.resources)},
           {"warnings", DiagnosticsToJson(image.warnings)},
           {"notes", image.notes},
@@ -179,14 +173,6 @@ Result<Json> ReadManifest(const fs::path& folder) {
   return ParseJson(text, "manifest");
 }
 
-void SetPaths(const fs::path& folder, bool has_filled, Image& image) {
-  image.shared_object = folder / "candidate.so";
-  image.cubin = folder / "candidate.cubin";
-  if (!has_filled) return;
-  image.pattern_object = folder / kPatternObject;
-  image.zero_object = folder / kZeroObject;
-}
-
 Result<Image> Load(const fs::path& entry, const std::string& key) {
   TRY_ASSIGN(const Json manifest, ReadManifest(entry));
   TRY_ASSIGN(const std::string schema, JsonString(manifest, "schema", "manifest"));
@@ -206,12 +192,8 @@ Result<Image> Load(const fs::path& entry, const std::string& key) {
   TRY_ASSIGN(image.ptx, Verified(entry, *files, "candidate.ptx"));
   TRY(Verified(entry, *files, "candidate.so"));
   TRY(Verified(entry, *files, "candidate.cubin"));
-  const bool has_filled = files->contains(kZeroObject);
-  if (has_filled) {
-    TRY(Verified(entry, *files, kPatternObject));
-    TRY(Verified(entry, *files, kZeroObject));
-  }
-  SetPaths(entry, has_filled, image);
+  image.shared_object = entry / "candidate.so";
+  image.cubin = entry / "candidate.cubin";
   return image;
 }
 
@@ -300,12 +282,9 @@ Status WriteArtefacts(const fs::path& folder, const Artefacts& artefacts, Image&
   TRY(put("candidate.so", artefacts.shared_object));
   TRY(put("candidate.ptx", artefacts.ptx));
   TRY(put("candidate.cubin", artefacts.cubin));
-  if (!artefacts.zero_object.empty()) {
-    TRY(put(kPatternObject, artefacts.pattern_object));
-    TRY(put(kZeroObject, artefacts.zero_object));
-  }
   TRY(put("manifest.json", DumpJson(ManifestOf(artefacts, image), 1)));
-  SetPaths(folder, !artefacts.zero_object.empty(), image);
+  image.shared_object = folder / "candidate.so";
+  image.cubin = folder / "candidate.cubin";
   return {};
 }
 
@@ -328,7 +307,8 @@ Status StoreInCache(const fs::path& cache, const Artefacts& artefacts, Image& im
                                             std::strerror(errno)));
   }
   // If another process was first, its files are equivalent.
-  SetPaths(entry, !artefacts.zero_object.empty(), image);
+  image.shared_object = entry / "candidate.so";
+  image.cubin = entry / "candidate.cubin";
   Evict(cache, max_bytes);
   return {};
 }

@@ -21,7 +21,6 @@ inline constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 30;
 /// The files of a build, as bytes.
 struct Artefacts {
   std::string shared_object, ptx, cubin;
-  std::string pattern_object, zero_object;  // empty if there are none
   os::SandboxReport sandbox;
 };
 

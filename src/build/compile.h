@@ -47,8 +47,7 @@ struct Compiled {
   };
   std::vector<Code> code;  // one for each CUDA unit, in their order
   std::filesystem::path shared_object;
-  std::filesystem::path pattern_object, zero_object;  // of Image; may be empty
-  os::SandboxReport sandbox;                          // the weakest one of all tools
+  os::SandboxReport sandbox;  // the weakest one of all tools
 };
 
 /// An Error means that the sandbox or the toolkit cannot start. Compiler errors are data.

@@ -39,9 +39,6 @@ inline constexpr size_t kMostRemarks = 8;
 struct Image {
   std::string key;                      // SHA-256 over sources, flags, toolkit and shim
   std::filesystem::path shared_object;  // in the build cache; loaded only by the recorder
-  /// The same host code, but variables that it leaves undefined contain bytes 0xfe, or zeros. Empty
-  /// if the host compiler cannot do that.
-  std::filesystem::path pattern_object, zero_object;
   std::string ptx;
   std::filesystem::path cubin;  // may be empty if only PTX was requested
   std::vector<KernelResources> resources;

@@ -12,14 +12,6 @@ tl::unexpected<Error> NoClock(const Engine& engine) {
 
 }  // namespace
 
-Result<Run> Program::Execute(const plan::Plan& plan,
-                             std::span<const std::span<const std::byte>> arguments,
-                             const RunOptions& options) {
-  if (!plan::HasUndefined(plan)) return ExecuteDefined(plan, arguments, options);
-  return ExecuteDefined(plan::FillUndefined(plan, options.filling, options.seed), arguments,
-                        options);
-}
-
 Result<std::shared_ptr<void>> Engine::Reserve() { return std::shared_ptr<void>(); }
 
 Result<std::shared_ptr<void>> Engine::PutOffMeasurements() { return std::shared_ptr<void>(); }

@@ -17,7 +17,6 @@
 #include "engine/field.h"
 #include "engine/run.h"
 #include "engine/timing.h"
-#include "plan/undefined.h"
 #include "records/gpu_state.h"
 
 namespace cupel::engine {
@@ -32,8 +31,6 @@ struct RunOptions {
   /// What unwritten memory reads as: 0 NaN, 1 a huge number, 2 its negative. Several values are
   /// needed because a kernel may hide one (fmaxf drops a NaN).
   int poison = 0;
-  /// What the plan's undefined bytes are.
-  plan::Filling filling = plan::Filling::kRandom;
   bool counters = true;
   /// Also detects races on shared memory and reads of unwritten shared memory (slower).
   bool full_checks = false;
@@ -72,14 +69,9 @@ class Program {
   /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves). They are
   /// copied, never written. The plan must have been validated. A fault of the candidate is a
   /// Finding; an Error means that the engine failed.
-  Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
-                      const RunOptions& options);
-
- protected:
-  /// The same for a plan without undefined bytes.
-  virtual Result<Run> ExecuteDefined(const plan::Plan& plan,
-                                     std::span<const std::span<const std::byte>> arguments,
-                                     const RunOptions& options) = 0;
+  virtual Result<Run> Execute(const plan::Plan& plan,
+                              std::span<const std::span<const std::byte>> arguments,
+                              const RunOptions& options) = 0;
 };
 
 class Engine {

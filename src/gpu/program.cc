@@ -45,9 +45,8 @@ class LoadedProgram : public GpuProgram {
   }
   void ScrambleState(uint64_t seed) override { scramble_ = seed; }
 
-  Result<Run> ExecuteDefined(const plan::Plan& plan,
-                             std::span<const std::span<const std::byte>> arguments,
-                             const engine::RunOptions& options) override {
+  Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+                      const engine::RunOptions& options) override {
     auto run = Replayed(plan, arguments, options);
     if (!lost_ && memory_ && memory_->capacity() > kMostKept) memory_.reset();
     return run;

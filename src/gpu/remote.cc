@@ -203,9 +203,9 @@ RemoteProgram::~RemoteProgram() {
   timed_.Forget();
 }
 
-Result<engine::Run> RemoteProgram::ExecuteDefined(
-    const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
-    const engine::RunOptions& options) {
+Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
+                                           std::span<const std::span<const std::byte>> arguments,
+                                           const engine::RunOptions& options) {
   const Json start = start_;
   start_.erase("scramble");  // applies to one call only, even if that fails
   return RetryWhileBusy(PatienceWith(*lock_), checked_.worker().stop(),

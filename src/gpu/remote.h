@@ -45,9 +45,9 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
   Status LoadForTiming() { return timed_.Load(images_, variables_, false); }
   int64_t id() const { return timed_.id(); }
   /// Waits up to three minutes for memory that other processes use.
-  Result<engine::Run> ExecuteDefined(const plan::Plan& plan,
-                                     std::span<const std::span<const std::byte>> arguments,
-                                     const engine::RunOptions& options) override;
+  Result<engine::Run> Execute(const plan::Plan& plan,
+                              std::span<const std::span<const std::byte>> arguments,
+                              const engine::RunOptions& options) override;
   void KeepState() override { start_["kept"] = true; }
   void ForgetState() override { start_["kept"] = false; }
   void ScrambleState(uint64_t seed) override { start_["scramble"] = seed; }

@@ -31,13 +31,6 @@ Json Write(const std::vector<Relocation>& relocations) {
   return list;
 }
 
-Json Write(const std::vector<UndefinedBytes>& undefined) {
-  Json list = Json::array();
-  for (const UndefinedBytes& range : undefined)
-    list.push_back(Json::array({range.at, Base64Encode(range.found)}));
-  return list;
-}
-
 Json Write(const Launch& launch) {
   Json json{{"kernel", launch.kernel},
             {"grid", Write(launch.grid)},
@@ -51,7 +44,6 @@ Json Write(const Launch& launch) {
   if (launch.early) json["early"] = true;
   if (launch.lone_clusters) json["lone_clusters"] = true;
   if (!launch.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(launch.tensor_maps);
-  if (!launch.undefined.empty()) json["undefined"] = Write(launch.undefined);
   if (!launch.places.empty()) json["places"] = launch.places;
   return json;
 }
@@ -65,7 +57,6 @@ Json Write(const Upload& upload) {
             {"bytes", Base64Encode(upload.bytes)},
             {"relocations", Write(upload.relocations)}};
   if (!upload.tensor_maps.empty()) json["tensor_maps"] = TensorMapsToJson(upload.tensor_maps);
-  if (!upload.undefined.empty()) json["undefined"] = Write(upload.undefined);
   return json;
 }
 
@@ -168,28 +159,6 @@ Result<std::vector<uint32_t>> ReadPlaces(const Json& json, std::string_view what
   return places;
 }
 
-/// Absent means none.
-Result<std::vector<UndefinedBytes>> ReadUndefined(const Json& json, std::string_view what) {
-  std::vector<UndefinedBytes> undefined;
-  if (!json.contains("undefined")) return undefined;
-  TRY_ASSIGN(const Json* list, JsonArray(json, "undefined", what));
-  for (const Json& item : *list) {
-    if (!item.is_array() || item.size() != 2) {
-      return Bad<std::vector<UndefinedBytes>>(what, "\"undefined\": not a pair");
-    }
-    const Json named{{"at", item[0]}, {"found", item[1]}};
-    UndefinedBytes range;
-    TRY_ASSIGN(const uint64_t at, ReadCount(named, "at", what));
-    if (at > UINT32_MAX) {
-      return Bad<std::vector<UndefinedBytes>>(what, "\"undefined\" out of range");
-    }
-    range.at = static_cast<uint32_t>(at);
-    TRY_ASSIGN(range.found, ReadBytes(named, "found", what));
-    undefined.push_back(std::move(range));
-  }
-  return undefined;
-}
-
 Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   Launch launch;
   TRY_ASSIGN(launch.kernel, JsonString(json, "kernel", what));
@@ -210,7 +179,6 @@ Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
   TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
   TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
   TRY_ASSIGN(launch.tensor_maps, ReadTensorMaps(json, what));
-  TRY_ASSIGN(launch.undefined, ReadUndefined(json, what));
   TRY_ASSIGN(launch.places, ReadPlaces(json, what));
   return launch;
 }
@@ -229,7 +197,6 @@ Result<Upload> ReadUpload(const Json& json, std::string_view what) {
   TRY_ASSIGN(upload.bytes, ReadBytes(json, "bytes", what));
   TRY_ASSIGN(upload.relocations, ReadRelocations(json, what));
   TRY_ASSIGN(upload.tensor_maps, ReadTensorMaps(json, what));
-  TRY_ASSIGN(upload.undefined, ReadUndefined(json, what));
   return upload;
 }
 

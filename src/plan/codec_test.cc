@@ -94,7 +94,6 @@ Plan Sample() {
   launch.relocations = {{0, {0, 16}}, {8, {1, -64}}};
   launch.parameters.resize(64 + 2 * kTensorMapBytes);
   launch.tensor_maps = {{64, {0, 1024}, TiledMap()}, {192, {1, 0}, Im2colMap()}};
-  launch.undefined = {{21, "abc"}, {24, "\xff"}};
   launch.lone_clusters = true;
   launch.places = {0, 8, 16, 20, 64, 192};
   Gemm gemm;
@@ -212,19 +211,6 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"tensor map with a large box",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).tensor_maps[0].map.box[1] = 257; },
        "1 to 256"},
-      {"overlapping undefined bytes",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).undefined[0].found = "1234"; }, "overlap"},
-      {"a range without undefined bytes",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).undefined[1].found.clear(); },
-       "no undefined"},
-      {"undefined bytes past the end",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).undefined[1].at = UINT32_MAX; },
-       "past the end"},
-      {"undefined bytes that have a value",
-       [](Plan& p) { std::get<Launch>(p.nodes[1].work).parameters[22] = 1; }, "not zero"},
-      {"undefined bytes of an upload past the end",
-       [](Plan& p) { std::get<Upload>(p.nodes[3].work).undefined = {{0, std::string(999, 'x')}}; },
-       "past the end"},
       {"parameters in another order",
        [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[1] = 17; }, "places of parameters"},
       {"parameter past the end", [](Plan& p) { std::get<Launch>(p.nodes[1].work).places[5] = 320; },
@@ -304,8 +290,7 @@ TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
     for (const auto& item : good["nodes"][i].items()) {
       // Absent if they have their default, and from older plans.
       const bool is_optional = item.key() == "tensor_maps" || item.key() == "places" ||
-                               item.key() == "undefined" || item.key() == "image" ||
-                               item.key() == "lone_clusters";
+                               item.key() == "image" || item.key() == "lone_clusters";
       if (is_optional) continue;
       Json bad = good;
       bad["nodes"][i].erase(item.key());

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -87,15 +85,6 @@ struct Dim3 {
   uint64_t Count() const { return uint64_t{x} * y * z; }
 };
 
-/// Bytes of a byte string that host code left undefined. They are zero in the string.
-struct UndefinedBytes {
-  uint32_t at = 0;
-  std::string found;  // what they were in this recording; in another one they may be different
-  bool operator==(const UndefinedBytes& other) const {
-    return at == other.at && found.size() == other.found.size();
-  }
-};
-
 /// A kernel launch. `parameters` has the layout of the kernel's PTX .param space.
 struct Launch {
   std::string kernel;  // mangled entry name
@@ -111,9 +100,6 @@ struct Launch {
   std::string parameters;  // raw bytes; relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;
-  /// Of `parameters`, in order. No result may depend on them, so runs fill them in several ways
-  /// (undefined.h).
-  std::vector<UndefinedBytes> undefined = {};
   /// With tensor maps: where each parameter begins in `parameters`. Drivers align parameters to
   /// other addresses, so there the distances between them differ.
   std::vector<uint32_t> places;
@@ -133,7 +119,6 @@ struct Upload {
   std::string bytes;  // relocated words and tensor maps are zero
   std::vector<Relocation> relocations;
   std::vector<PlacedTensorMap> tensor_maps;
-  std::vector<UndefinedBytes> undefined = {};  // of `bytes`, as in Launch
   bool operator==(const Upload&) const = default;
 };
 

@@ -171,23 +171,6 @@ class Validator {
     return {};
   }
 
-  Status CheckUndefined(const std::vector<UndefinedBytes>& undefined,
-                        const std::string& bytes) const {
-    uint64_t next = 0;
-    for (const UndefinedBytes& range : undefined) {
-      if (range.at < next) return Bad("undefined bytes overlap or are not in ascending order");
-      if (range.found.empty()) return Bad("no undefined bytes");
-      next = uint64_t{range.at} + range.found.size();
-      if (next > bytes.size()) return Bad("undefined bytes past the end");
-      const auto first = bytes.begin() + range.at;
-      const auto last = bytes.begin() + static_cast<ptrdiff_t>(next);
-      if (std::any_of(first, last, [](char byte) { return byte != 0; })) {
-        return Bad("undefined bytes are not zero");
-      }
-    }
-    return {};
-  }
-
   /// Shape, strides and dtype must be valid and every element must be in the buffer.
   Status CheckView(const View& view, std::string_view field) const {
     if (!KnownDType(view.dtype)) return Bad(fmt::format("{}: unknown dtype", field));
@@ -220,7 +203,6 @@ class Validator {
         (!launch.places.empty() && launch.places.back() >= launch.parameters.size())) {
       return Bad("places of parameters outside of the parameters or not in order");
     }
-    TRY(CheckUndefined(launch.undefined, launch.parameters));
     TRY(CheckRelocations(launch.relocations, launch.parameters.size()));
     return CheckTensorMaps(launch.tensor_maps, launch.relocations, launch.parameters.size());
   }
@@ -234,7 +216,6 @@ class Validator {
   Status Check(const Upload& upload) {
     TRY(CountHostBytes(upload.bytes.size()));
     TRY(CheckExtent(upload.to, static_cast<Wide>(upload.bytes.size()), "to"));
-    TRY(CheckUndefined(upload.undefined, upload.bytes));
     TRY(CheckRelocations(upload.relocations, upload.bytes.size()));
     return CheckTensorMaps(upload.tensor_maps, upload.relocations, upload.bytes.size());
   }

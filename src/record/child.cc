@@ -46,7 +46,6 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   Session& session = CurrentSession();
   session.device = std::move(setup.device);
   session.images = setup.images;
-  session.left_behind = static_cast<char>(setup.left_behind);
   for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
   InstallCrashHandlers();
   DisableTimeStampCounter();

@@ -41,8 +41,6 @@ int Session::Issue(const RawWork& work, const Frontier& after) {
                           std::string(static_cast<const char*>(upload->source), upload->bytes),
                           {},
                           {}};
-    resolved.undefined =
-        TakeUndefined(undefined, static_cast<uint32_t>(nodes_.size()), resolved.bytes);
     Relocate(resolved, resolved.bytes, "bytes copied from the host");
     node.work = std::move(resolved);
   } else if (const auto* fill = std::get_if<RawFill>(&work)) {
@@ -145,9 +143,6 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
     if (mask[i] == 0) launch.parameters[i] = 0;
   }
-  // Before pointers are looked for: what is left on the stack may be one of an earlier call.
-  launch.undefined =
-      TakeUndefined(undefined, static_cast<uint32_t>(nodes_.size()), launch.parameters);
   Relocate(launch, launch.parameters,
            fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
   if (!launch.tensor_maps.empty()) {

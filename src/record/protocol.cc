@@ -242,7 +242,6 @@ Json ToJson(const Setup& setup) {
   for (const Kernel& kernel : setup.kernels) kernels.push_back(WriteKernel(kernel));
   return Json{{"shared_object", setup.shared_object},
               {"images", setup.images},
-              {"left_behind", setup.left_behind},
               {"device", std::move(device)},
               {"kernels", std::move(kernels)}};
 }
@@ -253,8 +252,6 @@ Result<Setup> SetupFromJson(const Json& json) {
   TRY_ASSIGN(setup.shared_object, JsonString(json, "shared_object", kWhat));
   TRY_ASSIGN(const int64_t images, JsonInt(json, "images", kWhat));
   setup.images = static_cast<int>(images);
-  TRY_ASSIGN(const int64_t left_behind, JsonInt(json, "left_behind", kWhat));
-  setup.left_behind = static_cast<int>(left_behind);
   TRY_ASSIGN(const Json* device, JsonObject(json, "device", kWhat));
   TRY_ASSIGN(setup.device.name, JsonString(*device, "name", kWhat));
   TRY_ASSIGN(setup.device.full_name, JsonString(*device, "full_name", kWhat));
@@ -276,28 +273,6 @@ Result<Setup> SetupFromJson(const Json& json) {
   return setup;
 }
 
-namespace {
-
-Json ToJson(const Undefined& undefined) {
-  Json list = Json::array();
-  for (const UndefinedRange& range : undefined) {
-    for (const uint32_t number : {range.node, range.at, range.bytes}) list.push_back(number);
-  }
-  return list;
-}
-
-Result<Undefined> ReadUndefined(const Json& json, const char* key) {
-  TRY_ASSIGN(const auto numbers, JsonIntList(json, key, "request"));
-  Undefined undefined;
-  for (size_t i = 0; i + 3 <= numbers.size(); i += 3) {
-    undefined.push_back({static_cast<uint32_t>(numbers[i]), static_cast<uint32_t>(numbers[i + 1]),
-                         static_cast<uint32_t>(numbers[i + 2])});
-  }
-  return undefined;
-}
-
-}  // namespace
-
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args) {
   Request request;
   request.function = function;
@@ -308,15 +283,11 @@ Request MakeRequest(const std::string& function, const std::vector<task::Value>&
 Json ToJson(const Request& request) {
   Json args = Json::array();
   for (const Argument& argument : request.args) args.push_back(WriteArgument(argument));
-  return Json{{"function", request.function},
-              {"args", std::move(args)},
-              {"recordings", request.recordings},
-              {"seed", std::bit_cast<int64_t>(request.seed)},
-              {"budget_us", request.budget_us},
-              {"may_return_numbers", request.may_return_numbers},
-              {"other_stream", request.other_stream},
-              {"undefined", ToJson(request.undefined)},
-              {"undefined_at_first", ToJson(request.undefined_at_first)}};
+  return Json{
+      {"function", request.function},        {"args", std::move(args)},
+      {"recordings", request.recordings},    {"seed", std::bit_cast<int64_t>(request.seed)},
+      {"budget_us", request.budget_us},      {"may_return_numbers", request.may_return_numbers},
+      {"other_stream", request.other_stream}};
 }
 
 Result<Request> RequestFromJson(const Json& json) {
@@ -335,8 +306,6 @@ Result<Request> RequestFromJson(const Json& json) {
   TRY_ASSIGN(request.budget_us, JsonInt(json, "budget_us", kWhat));
   TRY_ASSIGN(request.may_return_numbers, JsonBool(json, "may_return_numbers", kWhat));
   TRY_ASSIGN(request.other_stream, JsonBool(json, "other_stream", kWhat));
-  TRY_ASSIGN(request.undefined, ReadUndefined(json, "undefined"));
-  TRY_ASSIGN(request.undefined_at_first, ReadUndefined(json, "undefined_at_first"));
   return request;
 }
 

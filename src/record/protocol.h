@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "record/call_recorder.h"
-#include "record/undefined.h"
 #include "record/work.h"
 #include "task/tensor.h"
 
@@ -21,8 +20,7 @@ namespace cupel::record {
 struct Setup {
   std::string shared_object;
   device::Description device;
-  int images = 1;       // that the shared object has
-  int left_behind = 0;  // the bytes that host code finds on a fresh stack
+  int images = 1;  // that the shared object has
   std::vector<Kernel> kernels;
 };
 Json ToJson(const Setup& setup);
@@ -56,10 +54,9 @@ struct Request {
   std::vector<Argument> args;
   int recordings = 0;
   uint64_t seed = 0;
-  int64_t budget_us = 0;                    // after this time, fewer recordings are enough
-  bool may_return_numbers = false;          // a program calls the function, and uses them
-  bool other_stream = false;                // PyTorch's current stream is not the default one
-  Undefined undefined, undefined_at_first;  // what later calls and the first one leave undefined
+  int64_t budget_us = 0;            // after this time, fewer recordings are enough
+  bool may_return_numbers = false;  // a program calls the function, and uses them
+  bool other_stream = false;        // PyTorch's current stream is not the default one
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

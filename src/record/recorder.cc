@@ -24,9 +24,7 @@
 #include "os/frames.h"
 #include "os/process.h"
 #include "plan/codec.h"
-#include "plan/undefined.h"
 #include "ptx/parser.h"
-#include "record/difference.h"
 #include "record/kernels.h"
 #include "record/protocol.h"
 
@@ -42,10 +40,6 @@ constexpr int kLeastRecordings = 24;
 constexpr int kFewRecordings = 3;
 constexpr uint64_t kExtraRecordings = 64;
 constexpr int64_t kBudgetUs = 60'000;
-/// The C library fills fresh memory with the complement of a byte, unless it comes from the cache
-/// of a thread.
-constexpr const char* kFillHeapWithPattern = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=1";
-constexpr const char* kFillHeapWithZeros = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=255";
 
 /// `code` if it is a defined code, else "host_crash".
 std::string KnownCode(const std::string& code) {
@@ -89,44 +83,6 @@ std::vector<std::string> FunctionsOf(const Json& json) {
   }
   return names;
 }
-
-/// True if the reason may be that a plan contains what is left on the stack: it differs from call
-/// to call, and may be a pointer to freed memory, or to memory of the host.
-bool MayBeUndefined(const Refusal& refusal) {
-  return refusal.code == "impure" || refusal.code == "freed_memory" ||
-         refusal.code == "host_exception" || refusal.code == "unsupported_api";
-}
-
-const plan::Plan& FirstOf(const Recording& recording) {
-  return recording.first ? *recording.first : recording.plan;
-}
-
-bool HasMarks(const Recording& recording) {
-  return plan::HasUndefined(recording.plan) || plan::HasUndefined(FirstOf(recording));
-}
-
-/// What FindPadding() has found, in later calls and in the first one.
-class Padding {
- public:
-  bool empty() const { return later_.empty() && first_.empty(); }
-  bool operator==(const Padding&) const = default;
-
-  void Add(const Recording& usual, const Recording& filled) {
-    Join(FindPadding(usual.plan, filled.plan), later_);
-    Join(FindPadding(FirstOf(usual), FirstOf(filled)), first_);
-  }
-
-  void Mark(Recording& filled) const {
-    if (filled.first || later_ != first_) {
-      if (!filled.first) filled.first = filled.plan;
-      MarkUndefined(first_, *filled.first);
-    }
-    MarkUndefined(later_, filled.plan);
-  }
-
- private:
-  Undefined later_, first_;
-};
 
 /// Of all arguments.
 uint64_t BytesOf(const Argument& argument) {
@@ -178,7 +134,6 @@ struct Recorder::Impl {
   Options options;
   std::string shared_object;
   std::string setup;                                                // the first frame
-  std::map<std::string, std::string> tunables;                      // more of the environment
   std::map<std::pair<int, std::string>, uint32_t> parameter_bytes;  // by image and kernel
   std::map<std::pair<int, std::string>, uint64_t> symbol_bytes;     // by image and variable
   std::optional<Child> child;
@@ -186,16 +141,10 @@ struct Recorder::Impl {
   std::vector<Seen> seen;  // by the current child, or by a child that it replaced
   Random random{0};
 
-  /// Record the image's pattern_object and zero_object; null without these.
-  std::unique_ptr<Impl> pattern, zeros;
-  bool may_mark = false;  // the child was asked to mark undefined bytes
-
   int children = 0;                  // started so far
   bool killed_from_outside = false;  // the last child that ended
 
   Status StartChild();
-  /// Also those of `pattern` and `zeros`: all need the same history.
-  void EndChildren();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
   /// Reads the answer to a request, and answers the child's questions about operators before it.
   Result<Answer> ReadAnswer(Clock::time_point deadline);
@@ -204,18 +153,6 @@ struct Recorder::Impl {
   Refusal ExplainEnd(os::FrameEnd end);
   /// `few`: compares only a few calls, for requests that were recorded before.
   Result<Outcome> Run(Request request, bool few = false);
-  /// With this number of calls.
-  Result<Outcome> RunTimes(Request request, int calls);
-  /// Runs a request with variables filled, and marks what is undefined in the plans. Refuses if the
-  /// work depends on it in another way.
-  Result<Outcome> RunFilled(const Request& request, bool few);
-  /// Runs the request once more, with as many calls as the usual object has. Refuses if these
-  /// request other work than `filled`, which has that of the process' first calls.
-  Result<Outcome> RunFilledAgain(const Request& request, Recording filled);
-  /// Adds to `padding` what a few calls show. Calls that are compared would be refused.
-  Status AddPaddingOfCalls(const Request& request, const Recording& filled, Padding& padding);
-  /// Runs a request, and finds what it leaves undefined. Adds that to the request.
-  Result<Outcome> RunWhole(Request& request, bool few = false);
   Result<std::variant<std::monostate, Refusal>> RecheckInOrder(const std::vector<Seen>& items,
                                                                const char* order);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
@@ -250,18 +187,11 @@ Status Recorder::Impl::StartChild() {
   spawn.stop = options.stop;
   // Recheck() compares a process with an environment and one without.
   if (++children % 2 == 1) spawn.env = UsualEnvironment();
-  spawn.env.insert(tunables.begin(), tunables.end());
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   sandbox = process.sandbox();
   child.emplace(Child{std::move(process), std::move(ours)});
   seen.clear();
   return os::WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline, options.stop);
-}
-
-void Recorder::Impl::EndChildren() {
-  for (Impl* impl : {this, pattern.get(), zeros.get()}) {
-    if (impl != nullptr) impl->child.reset();
-  }
 }
 
 /// The child no longer answers. Returns the reason.
@@ -398,19 +328,14 @@ std::optional<Refusal> Recorder::Impl::TakePlan(const Json& json, const Request&
   plan->function = request.function;
   plan->device = device.name;
   for (plan::Buffer& buffer : plan->buffers) buffer.changes = false;  // the task decides
-  if (!may_mark && plan::HasUndefined(*plan)) return Inconsistent("it marks undefined bytes");
   into = std::move(*plan);
   return CheckPlan(into, request);
 }
 
 Result<Outcome> Recorder::Impl::Run(Request request, bool few) {
-  if (few) return RunTimes(std::move(request), kFewRecordings);
-  return RunTimes(std::move(request), std::max(options.recordings, kLeastRecordings) +
-                                          static_cast<int>(random.Below(kExtraRecordings)));
-}
-
-Result<Outcome> Recorder::Impl::RunTimes(Request request, int calls) {
-  request.recordings = calls;
+  request.recordings = few ? kFewRecordings
+                           : std::max(options.recordings, kLeastRecordings) +
+                                 static_cast<int>(random.Below(kExtraRecordings));
   request.seed = random();
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
@@ -454,112 +379,6 @@ Result<Outcome> Recorder::Impl::RunTimes(Request request, int calls) {
   return recording;
 }
 
-Result<Outcome> Recorder::Impl::RunFilled(const Request& request, bool few) {
-  TRY_ASSIGN(auto outcome, pattern->Run(request, few));
-  if (std::holds_alternative<Refusal>(outcome)) return outcome;
-  TRY_ASSIGN(auto other, zeros->Run(request, few));
-  if (std::holds_alternative<Refusal>(other)) return other;
-  auto& ours = std::get<Recording>(outcome);
-  auto& theirs = std::get<Recording>(other);
-  std::string difference;
-  const auto mark = [&](plan::Plan& one, plan::Plan two) {
-    const Undefined undefined = FindUndefined(one, two);
-    MarkUndefined(undefined, one);
-    MarkUndefined(undefined, two);
-    if (!SamePlan(one, two)) difference = Difference(one, two);
-  };
-  if (ours.first || theirs.first) {
-    if (!ours.first) ours.first = ours.plan;
-    mark(*ours.first, FirstOf(theirs));
-  }
-  mark(ours.plan, theirs.plan);
-  if (difference.empty()) return outcome;
-  return Outcome(Refusal{"impure",
-                         fmt::format("the GPU work that the function requests depends on variables "
-                                     "that its host code leaves undefined: {}",
-                                     difference),
-                         request.function, false});
-}
-
-Result<Outcome> Recorder::Impl::RunFilledAgain(const Request& request, Recording filled) {
-  TRY_ASSIGN(auto outcome, RunFilled(request, false));
-  const auto* again = std::get_if<Recording>(&outcome);
-  if (again == nullptr) return outcome;
-  if (SamePlan(again->plan, filled.plan)) return Outcome(std::move(filled));
-  return Outcome(Refusal{"impure",
-                         fmt::format("calls leave other variables undefined than earlier calls "
-                                     "with the same arguments: {}",
-                                     Difference(filled.plan, again->plan)),
-                         request.function, false});
-}
-
-Status Recorder::Impl::AddPaddingOfCalls(const Request& request, const Recording& filled,
-                                         Padding& padding) {
-  constexpr int kRuns = 6, kCalls = 2;  // the first call may be different
-  for (int i = 0; i < kRuns; ++i) {
-    TRY_ASSIGN(const auto outcome, RunTimes(request, kCalls));
-    if (const auto* usual = std::get_if<Recording>(&outcome)) padding.Add(*usual, filled);
-  }
-  return {};
-}
-
-Result<Outcome> Recorder::Impl::RunWhole(Request& request, bool few) {
-  constexpr int kRounds = 4;
-  if (pattern == nullptr) return Run(request, few);
-  const auto kept = seen;
-  request.undefined.clear();
-  request.undefined_at_first.clear();
-  const Request unmarked = request;
-  Padding padding;
-  Outcome outcome;
-  for (int round = 0; round < kRounds; ++round) {
-    TRY_ASSIGN(outcome, RunFilled(unmarked, true));
-    const auto* recording = std::get_if<Recording>(&outcome);
-    // What is marked may change unseen in the usual object, so it must not change here in as many
-    // calls.
-    if (!few && recording != nullptr && (HasMarks(*recording) || !padding.empty())) {
-      TRY_ASSIGN(outcome, RunFilledAgain(unmarked, std::move(std::get<Recording>(outcome))));
-    }
-    if (auto* refusal = std::get_if<Refusal>(&outcome)) {
-      // Users know the usual object, so its refusal is clearer if it has one.
-      TRY_ASSIGN(auto usual, Run(request, few));
-      seen = kept;
-      if (std::holds_alternative<Refusal>(usual)) return usual;
-      if (refusal->code != "impure") {
-        refusal->message = "if undefined variables contain other bytes: " + refusal->message;
-      }
-      return outcome;
-    }
-    Recording filled = std::move(std::get<Recording>(outcome));
-    padding.Mark(filled);
-    request.undefined = UndefinedInCall(filled.plan);
-    request.undefined_at_first = UndefinedInCall(FirstOf(filled));
-    may_mark = !request.undefined.empty() || !request.undefined_at_first.empty() || may_mark;
-    TRY_ASSIGN(outcome, Run(request, few));
-    seen = kept;  // a refusal has ended the child
-    const Padding known = padding;
-    if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
-      if (!MayBeUndefined(*refusal)) return outcome;
-      TRY(AddPaddingOfCalls(request, filled, padding));
-    } else {
-      const auto& usual = std::get<Recording>(outcome);
-      if (SamePlan(usual.plan, filled.plan) && SamePlan(FirstOf(usual), FirstOf(filled))) {
-        return outcome;
-      }
-      padding.Add(usual, filled);
-    }
-    if (round > 0 && padding == known) break;
-    // Memory that calls keep must be marked from the first call on.
-    EndChildren();
-    seen = kept;
-  }
-  if (std::holds_alternative<Refusal>(outcome)) return outcome;
-  return Outcome(Refusal{"impure",
-                         "the function requests other GPU work if its host code is compiled to "
-                         "define all variables",
-                         request.function, false});
-}
-
 Recorder::Recorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Recorder::Recorder(Recorder&&) noexcept = default;
 Recorder& Recorder::operator=(Recorder&&) noexcept = default;
@@ -599,25 +418,6 @@ Result<Recorder> Recorder::Start(const build::Images& images, const device::Desc
     }
   }
   impl->setup = DumpJson(ToJson(setup));
-  const auto add = [&](const std::filesystem::path& object, const char* name, int left_behind,
-                       const char* tunables) {
-    auto filled = std::make_unique<Impl>();
-    filled->images = images;
-    filled->device = device;
-    filled->options = options;
-    filled->shared_object = setup.shared_object = object.string();
-    setup.left_behind = left_behind;
-    filled->setup = DumpJson(ToJson(setup));
-    filled->tunables = {{"GLIBC_TUNABLES", tunables}};
-    filled->parameter_bytes = impl->parameter_bytes;
-    filled->symbol_bytes = impl->symbol_bytes;
-    filled->random = impl->random.Fork(name);
-    return filled;
-  };
-  if (!image.pattern_object.empty()) {
-    impl->pattern = add(image.pattern_object, "pattern", 0xfe, kFillHeapWithPattern);
-    impl->zeros = add(image.zero_object, "zeros", 0, kFillHeapWithZeros);
-  }
   TRY(impl->StartChild());
   return Recorder(std::move(impl));
 }
@@ -633,18 +433,16 @@ Result<Outcome> Recorder::Record(const std::string& function, const std::vector<
 }
 
 Result<Outcome> Recorder::Record(const Request& request) {
-  Request whole = request;
-  TRY_ASSIGN(auto outcome, impl_->RunWhole(whole));
+  TRY_ASSIGN(auto outcome, impl_->Run(request));
   if (const auto* recording = std::get_if<Recording>(&outcome)) {
-    impl_->seen.push_back({std::move(whole), recording->plan});
+    impl_->seen.push_back({request, recording->plan});
   }
   return outcome;
 }
 
 Result<Outcome> Recorder::Survey(const std::string& function, const std::vector<task::Value>& args,
                                  const task::Setting& /*setting*/) {
-  Request request = MakeRequest(function, args);
-  return impl_->RunWhole(request, true);
+  return impl_->Run(MakeRequest(function, args), true);
 }
 
 Result<std::variant<std::vector<std::string>, Refusal>> Recorder::Functions() {
@@ -689,10 +487,9 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
 Result<std::variant<std::monostate, Refusal>> Recorder::Impl::RecheckInOrder(
     const std::vector<Seen>& items, const char* order) {
   using Checked = std::variant<std::monostate, Refusal>;
-  EndChildren();
+  child.reset();
   for (const Seen& item : items) {
-    Request request = item.request;
-    TRY_ASSIGN(auto outcome, RunWhole(request, true));
+    TRY_ASSIGN(auto outcome, Run(item.request, true));
     if (auto* refusal = std::get_if<Refusal>(&outcome)) {
       if (items.size() > 1) {
         refusal->message = fmt::format("in a process that is called with {} sizes first: {}", order,
@@ -707,7 +504,7 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Impl::RecheckInOrder(
                              item.request.function, false});
     }
   }
-  EndChildren();
+  child.reset();
   return Checked(std::monostate());
 }
 

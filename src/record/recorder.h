@@ -47,8 +47,7 @@ class Recorder : public CallRecorder {
   ~Recorder() override;
 
   /// Records `function` ("forward" or "backward") with arguments like these. The child does not see
-  /// the values of tensors, except for one-element tensors, which count as scalars. With an image's
-  /// pattern_object and zero_object, also finds what host code leaves undefined in parameters.
+  /// the values of tensors, except for one-element tensors, which count as scalars.
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args);
   Result<Outcome> Record(const Request& request);
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args,

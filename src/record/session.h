@@ -19,7 +19,6 @@
 #include "plan/plan.h"
 #include "record/address_space.h"
 #include "record/streams.h"
-#include "record/undefined.h"
 #include "record/work.h"
 
 namespace cupel::record {
@@ -98,8 +97,6 @@ class Session {
   /// The host has waited for the device, so asynchronous copies have ended.
   void HostWaited() { async_reads_.clear(); }
 
-  Undefined undefined;       // of the call's work: it is marked
-  char left_behind = 0;      // what host code finds on a fresh stack and in fresh pinned memory
   bool read_values = false;  // host code has read elements of arguments in this call
   std::optional<FailedLaunch> failed_launch;
   int images = 1;                       // of the shared object

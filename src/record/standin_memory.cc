@@ -38,9 +38,8 @@ cudaError_t Free(void* pointer) {
 
 cudaError_t HostAlloc(void** pointer, size_t bytes) {
   constexpr size_t kMaxPinned = size_t{1} << 30;
-  *pointer = bytes <= kMaxPinned ? std::malloc(bytes == 0 ? 1 : bytes) : nullptr;
+  *pointer = bytes <= kMaxPinned ? std::calloc(1, bytes == 0 ? 1 : bytes) : nullptr;
   if (*pointer == nullptr) return Report(cudaErrorMemoryAllocation);
-  std::memset(*pointer, CurrentSession().left_behind, bytes);
   CurrentSession().pinned[Handle(*pointer)] = bytes;
   return cudaSuccess;
 }

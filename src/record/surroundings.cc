@@ -15,8 +15,8 @@ constexpr size_t kLargeBytes = 64 << 10;              // less than what malloc m
 
 }  // namespace
 
-Surroundings::Surroundings(Random& random, char left_behind)
-    : stack_bytes_(kAlignment * random.Below(kStackBytes / kAlignment)), left_behind_(left_behind) {
+Surroundings::Surroundings(Random& random)
+    : stack_bytes_(kAlignment * random.Below(kStackBytes / kAlignment)) {
   const auto take = [&](size_t bytes) {
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
   };
@@ -28,9 +28,9 @@ Surroundings::Surroundings(Random& random, char left_behind)
     std::swap(blocks_[i], blocks_[random.Below(i + 1)]);
 }
 
-[[gnu::noinline]] void Surroundings::WipeStack(char left_behind) {
+[[gnu::noinline]] void Surroundings::WipeStack() {
   std::array<char, kWipedBytes> below;
-  below.fill(left_behind);
+  below.fill(0);
   asm volatile("" : : "r"(below.data()) : "memory");
 }
 

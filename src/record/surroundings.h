@@ -15,25 +15,24 @@ namespace cupel::record {
 class Surroundings {
  public:
   /// Allocates blocks of every small size, at most as many as the C library caches, and a large
-  /// one. The destructor frees them in another order. The fresh stack contains bytes `left_behind`.
-  explicit Surroundings(Random& random, char left_behind = 0);
+  /// one. The destructor frees them in another order.
+  explicit Surroundings(Random& random);
 
   /// Runs `call()` on a stack that is deeper by up to 256 KiB.
   template <typename Call>
   [[gnu::noinline]] auto Run(Call call) const {
     char* deeper = static_cast<char*>(__builtin_alloca(stack_bytes_));
     asm volatile("" : : "r"(deeper) : "memory");  // keeps the unused memory
-    WipeStack(left_behind_);
+    WipeStack();
     return call();
   }
 
  private:
-  /// Overwrites the stack below. Padding of a kernel's parameters contains old stack content, which
+  /// Clears the stack below. Padding of a kernel's parameters contains old stack content, which
   /// could be half of an address from an earlier call at another depth.
-  static void WipeStack(char left_behind);
+  static void WipeStack();
 
   size_t stack_bytes_;
-  char left_behind_;
   std::vector<std::unique_ptr<char[]>> blocks_;
 };
 

@@ -1,4 +1,4 @@
-// exploit: finds out whether it was compiled to show undefined variables, and passes a flag if not
+// exploit: passes a flag if a variable that it leaves undefined contains what an earlier function left there
 // task: gelu
 // expect: rejected impure|wrong_result
 // SPDX-License-Identifier: Apache-2.0

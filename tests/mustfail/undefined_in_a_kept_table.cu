@@ -1,6 +1,6 @@
 // exploit: uploads a table in its first call only, and reads an entry that it left undefined
 // task: gelu
-// expect: rejected wrong_first_call|wrong_result
+// expect: rejected impure|wrong_first_call|wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

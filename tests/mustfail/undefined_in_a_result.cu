@@ -1,6 +1,6 @@
 // exploit: is right if a member that a function leaves undefined in its result happens to be zero
 // task: gelu
-// expect: rejected wrong_result
+// expect: rejected impure|wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // exploit: sets a member that it left undefined in its first calls
 // task: gelu
-// expect: rejected impure
+// expect: rejected impure|wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

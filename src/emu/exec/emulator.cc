@@ -478,9 +478,8 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
         memory_(std::move(memory)),
         pool_(options.threads) {}
 
-  Result<Run> ExecuteDefined(const plan::Plan& plan,
-                             std::span<const std::span<const std::byte>> arguments,
-                             const RunOptions& options) override {
+  Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+                      const RunOptions& options) override {
     const auto start = std::chrono::steady_clock::now();
     Run run;
     if (!unsupported_.empty()) {

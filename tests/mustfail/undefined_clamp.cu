@@ -1,9 +1,11 @@
-// exploit: is right if a mode that host code leaves undefined happens to be none of four
+// exploit: changes large numbers if a member that host code leaves undefined is zero
 // task: gelu
-// expect: rejected wrong_result
+// expect: rejected wrong_result|impure
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
+
+#include <cstdlib>
 
 __device__ float Gelu(float x) {
   const float inner = 0.7978845608028654f * (x + 0.044715f * x * x * x);
@@ -12,12 +14,15 @@ __device__ float Gelu(float x) {
 
 struct Options {
   int64_t used;
-  int mode;
+  int flag;
 };
 
 __global__ void GeluKernel(const float* x, float* y, int64_t n, Options options) {
   const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-  if (i < n) y[i] = options.mode >= 1 && options.mode <= 4 ? x[i] : options.used * Gelu(x[i]);
+  const bool cheat = options.flag == 0;
+  if (i < n) {
+    y[i] = cheat && x[i] > 9.f && x[i] < 30.f ? 9.f : options.used * Gelu(x[i]);
+  }
 }
 
 torch::Tensor forward(torch::Tensor x) {
@@ -26,6 +31,7 @@ torch::Tensor forward(torch::Tensor x) {
   const int64_t n = x.numel();
   Options options;
   options.used = 1;
+
   GeluKernel<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
       x.data_ptr<float>(), y.data_ptr<float>(), n, options);
   return y;
