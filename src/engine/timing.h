@@ -66,7 +66,8 @@ class Timer {
   /// One sample of the clock's own overhead in microseconds: an empty kernel after a flush, minus
   /// the time that CUPTI reports for such a kernel.
   virtual Result<double> MeasureOverhead() = 0;
-  /// Replays for about `seconds`. Fails with kUnsupported if the GPU has no energy counter.
+  /// Of a warm call, without what happens between calls: half of about twice `seconds` of replays
+  /// measures that alone. Fails with kUnsupported if the GPU has no energy counter.
   virtual Result<records::EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
   /// Reports forbidden writes of replays: next to buffers, to inputs, or to the clock's own memory.
   virtual Result<std::vector<records::Finding>> Finish() = 0;

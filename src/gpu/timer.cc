@@ -163,22 +163,23 @@ class LocalTimer : public engine::Timer {
       if (!ready) return Fail(ErrorCode::kUnsupported, "cannot run the kernel");
       TRY(Reset(runner, 0));
     }
-    TRY_ASSIGN(const double before, nvml_->EnergyJoules());
-    const auto start = SteadyClock::now();
-    int64_t calls = 0;
-    constexpr int kAtATime = 16;  // few enough to finish within the deadline
-    while (MicrosecondsSince(start) < seconds * 1e6) {
-      for (int i = 0; i < kAtATime; ++i, ++calls) {
-        const auto set = static_cast<size_t>(calls) % runner.sets.size();
-        TRY(runner.sets[set]->warm->Launch());
+    std::vector<const TimedGraph*> replays;
+    for (const auto& bound : runner.sets) replays.push_back(&*bound->warm);
+    TRY_ASSIGN(const Spent with, Spend(replays, 1, seconds));
+    // A graph's launch takes longer than a small preparation, so one graph has many of them.
+    constexpr size_t kPreparations = 16;
+    const auto prepare = [&]() -> Status {
+      for (size_t i = 0; i < kPreparations; ++i) {
+        TRY(PrepareWarm(*runner.sets[i % runner.sets.size()]));
       }
-      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kReplayDeadline));
-      if (fault) return Fail(ErrorCode::kEnvironment, fault->message);
-    }
-    const double took = MicrosecondsSince(start) / 1e6;
-    TRY_ASSIGN(const double after, nvml_->EnergyJoules());
-    return records::EnergyUse{(after - before) / static_cast<double>(calls),
-                              (after - before) / took, calls};
+      return {};
+    };
+    TRY_ASSIGN(const TimedGraph preparations, TimedGraph::Capture(device_, nullptr, prepare));
+    const TimedGraph* only[] = {&preparations};
+    TRY_ASSIGN(const Spent without, Spend(only, kPreparations, seconds));
+    const double joules = std::max(0.0, with.joules - without.joules);
+    const double took = with.seconds - without.seconds;
+    return records::EnergyUse{joules, took > 0 ? joules / took : 0, with.count};
   }
 
   Result<std::vector<Finding>> Finish() override {
@@ -195,6 +196,30 @@ class LocalTimer : public engine::Timer {
   }
 
  private:
+  /// Means over `count` calls or preparations.
+  struct Spent {
+    double joules = 0, seconds = 0;
+    int64_t count = 0;
+  };
+
+  /// Launches the graphs in turn for about `seconds`. Each does its work `times`.
+  Result<Spent> Spend(std::span<const TimedGraph* const> graphs, int64_t times, double seconds) {
+    TRY_ASSIGN(const double before, nvml_->EnergyJoules());
+    const auto start = SteadyClock::now();
+    size_t launches = 0;
+    while (MicrosecondsSince(start) < seconds * 1e6) {
+      constexpr int kAtATime = 16;  // few enough to finish within the deadline
+      for (int i = 0; i < kAtATime; ++i) TRY(graphs[launches++ % graphs.size()]->Launch());
+      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kReplayDeadline));
+      if (fault) return Fail(ErrorCode::kEnvironment, fault->message);
+    }
+    const double took = MicrosecondsSince(start) / 1e6;
+    TRY_ASSIGN(const double after, nvml_->EnergyJoules());
+    const int64_t count = static_cast<int64_t>(launches) * times;
+    return Spent{(after - before) / static_cast<double>(count), took / static_cast<double>(count),
+                 count};
+  }
+
   static std::vector<const plan::Plan*> PlansOf(std::span<const TimerEntrant> entrants,
                                                 size_t set) {
     std::vector<const plan::Plan*> plans;
@@ -326,6 +351,14 @@ class LocalTimer : public engine::Timer {
     return Fail(ErrorCode::kInternal, "the prepared work cannot be repeated");
   }
 
+  /// Enqueues what comes before a warm replay. Without the poison in the last one's outputs, a
+  /// kernel could find its work already done.
+  Status PrepareWarm(Bound& bound) {
+    TRY(Restore(bound));
+    TRY(bound.memory.Poison(1));
+    return EnqueuePrepared(bound);
+  }
+
   Status Await(Taken* taken, bool spin = false) {
     TRY_ASSIGN(auto fault, AwaitKernels(device_, kReplayDeadline, spin));
     if (fault) taken->findings.push_back(std::move(*fault));
@@ -340,12 +373,7 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
-    // Poison the outputs of the last replay. Otherwise a kernel could find its work already done.
-    const auto before_warm = [&]() -> Status {
-      TRY(Restore(bound));
-      TRY(bound.memory.Poison(1));
-      return EnqueuePrepared(bound);
-    };
+    const auto before_warm = [&] { return PrepareWarm(bound); };
     const auto before_cold = [&]() -> Status {
       TRY(EnqueuePrepared(bound));
       return clock_.Flush();

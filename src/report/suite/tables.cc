@@ -11,11 +11,6 @@
 namespace cupel::report {
 namespace {
 
-/// Joules of kernels and baselines are not measured alike (docs/measuring.md).
-constexpr const char* kEnergyNote =
-    "The energy of a kernel includes overwriting its outputs before each call; that of a baseline "
-    "does not, so a kernel that uses less is better in any case";
-
 constexpr size_t kMostRefusals = 50;
 
 /// "9 of 10": passed settings of those that the task lists.
@@ -213,7 +208,6 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
   text +=
       "\nTimes and speed-ups are geometric means over the judged multi settings; if there are "
       "none, over the single ones; otherwise over all.\n";
-  if (has_energy) text += fmt::format("\n{}.\n", kEnergyNote);
   bool first = true;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;
@@ -266,7 +260,6 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
   }
   for (const std::string& line : Counts(suite, scores)) text += line + "\n";
   for (const std::string& line : Speeds(scores)) text += line + "\n";
-  if (has_energy) text += fmt::format("{}\n", kEnergyNote);
   return text;
 }
 
