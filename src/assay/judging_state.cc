@@ -33,6 +33,12 @@ SettingContext JudgingState::At(const task::Setting& setting) {
     }
     return spare_.get();
   };
+  context.filled_recorder = [this]() -> Result<record::CallRecorder*> {
+    if (!filled_) {
+      TRY_ASSIGN(filled_, OpenFilledRecorder(candidate_, parts_, seed_));
+    }
+    return filled_.get();
+  };
   context.loaded = &loaded_;
   context.may_scramble = &may_scramble_;
   context.launched = &launched;

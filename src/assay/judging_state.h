@@ -51,7 +51,7 @@ class JudgingState {
   const Parts& parts_;
   const uint64_t seed_;
   LoadedImages loaded_;
-  std::unique_ptr<record::CallRecorder> recorder_, spare_;
+  std::unique_ptr<record::CallRecorder> recorder_, spare_, filled_;
   bool may_scramble_ = true;
 };
 

@@ -13,6 +13,13 @@ namespace {
 
 constexpr size_t kMaxReference = 1u << 20;
 
+Result<std::unique_ptr<record::CallRecorder>> Start(const build::Images& images, const Parts& parts,
+                                                    const record::Options& options) {
+  TRY_ASSIGN(auto recorder, record::Recorder::Start(images, parts.engine->Device(), options));
+  return std::unique_ptr<record::CallRecorder>(
+      std::make_unique<record::Recorder>(std::move(recorder)));
+}
+
 /// `seed`: of fake addresses.
 record::Options RecordOptions(const Parts& parts, uint64_t seed) {
   record::Options options = parts.record;
@@ -54,10 +61,21 @@ Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& cand
     TRY_ASSIGN(auto tracer, OpenTracer(candidate, question, parts, seed));
     return std::unique_ptr<record::CallRecorder>(std::move(tracer));
   }
-  TRY_ASSIGN(auto recorder,
-             record::Recorder::Start(*images, parts.engine->Device(), RecordOptions(parts, seed)));
-  return std::unique_ptr<record::CallRecorder>(
-      std::make_unique<record::Recorder>(std::move(recorder)));
+  return Start(*images, parts, RecordOptions(parts, seed));
+}
+
+Result<std::unique_ptr<record::CallRecorder>> OpenFilledRecorder(const Candidate& candidate,
+                                                                 const Parts& parts,
+                                                                 uint64_t seed) {
+  const build::Images* images = candidate.images();
+  if (images == nullptr || images->empty() || images->front()->filled_object.empty()) {
+    return std::unique_ptr<record::CallRecorder>();
+  }
+  build::Images filled = *images;
+  auto with_object = std::make_shared<build::Image>(*filled.front());
+  with_object->shared_object = with_object->filled_object;
+  filled.front() = std::move(with_object);
+  return Start(filled, parts, RecordOptions(parts, seed));
 }
 
 }  // namespace cupel::assay

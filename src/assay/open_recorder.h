@@ -17,6 +17,10 @@ Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& cand
                                                            const Question& question,
                                                            const Parts& parts, uint64_t seed);
 
+/// The same for the object with filled variables. Null if the candidate has none.
+Result<std::unique_ptr<record::CallRecorder>> OpenFilledRecorder(const Candidate& candidate,
+                                                                 const Parts& parts, uint64_t seed);
+
 /// The same for a Python program. `question` and `parts` must outlive it.
 Result<std::unique_ptr<trace::Tracer>> OpenTracer(const Candidate& program,
                                                   const Question& question, const Parts& parts,

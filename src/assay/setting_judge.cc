@@ -75,6 +75,8 @@ class SettingRun {
       if (!repeatable) return {};
       TRY_ASSIGN(const bool stateless, IsStateless(context_, *plan_, wanted, result_.report));
       if (!stateless) return {};
+      TRY_ASSIGN(const bool defined, TryFilledVariables(wanted));
+      if (!defined) return {};
       TRY_ASSIGN(const bool equivalent, CheckBeyondTolerance(wanted));
       if (!equivalent) return {};
       TRY_ASSIGN(const bool right, TryOtherInputs(wanted));
@@ -209,6 +211,60 @@ class SettingRun {
     result_.report.problems.push_back(
         {"impure",
          "the second call's result is wrong: calls change what the program's construction made",
+         result_.report.id});
+    result_.report.status = records::SettingStatus::kFailed;
+    return false;
+  }
+
+  /// Host code may leave variables undefined, and their bytes may reach the GPU in a structure or a
+  /// table. The result must be right with other bytes, too. `wanted` passed with `plan_`.
+  Result<bool> TryFilledVariables(const task::Case& wanted) {
+    TRY_ASSIGN(record::CallRecorder * recorder, context_.filled_recorder());
+    if (recorder == nullptr) return true;
+    const std::string function(task::Name(context_.question->direction));
+    std::optional<record::Outcome> outcome;
+    {
+      Stopwatch watch(result_.report.seconds.record);
+      TRY_ASSIGN(outcome, recorder->Survey(function, wanted.args, *context_.setting));
+    }
+    if (const auto* refusal = std::get_if<record::Refusal>(&*outcome)) {
+      // Filling takes time, and is no reason why something is not supported.
+      if (refusal->unsupported || refusal->code == "host_timeout") return true;
+      return DependsOnUndefined(refusal->message);
+    }
+    auto& recording = std::get<record::Recording>(*outcome);
+    if (recording.first) {
+      TRY_ASSIGN(const bool right, TryFilled(std::move(*recording.first), wanted));
+      if (!right) return false;
+    }
+    return TryFilled(std::move(recording.plan), wanted);
+  }
+
+  Result<bool> TryFilled(plan::Plan plan, const task::Case& wanted) {
+    if (is_kept_state_) plan = WithoutPrepared(std::move(plan));
+    FitToCase(plan, wanted);
+    if (plan == *plan_) return true;
+    if (ContractProblem(plan, wanted)) return DependsOnUndefined("it has another shape or type");
+    engine::RunOptions options;
+    options.seed = Random(context_.seed).Fork(fmt::format("{}/filled", context_.setting->id))();
+    options.counters = false;
+    TRY_ASSIGN(const std::optional<engine::Run> run, Execute(plan, wanted, options));
+    if (!run) return false;
+    if (!run->completed || HasError(run->findings)) {
+      return DependsOnUndefined(run->findings.empty() ? "" : run->findings.front().message);
+    }
+    for (const records::Comparison& output : CompareAll(*run, wanted)) {
+      if (!output.ok) return DependsOnUndefined(output.message);
+    }
+    return true;
+  }
+
+  bool DependsOnUndefined(const std::string& what) {
+    result_.report.problems.push_back(
+        {"undefined_variable",
+         fmt::format("the result depends on variables that the host code leaves undefined, such as "
+                     "members of a structure: wrong if their bytes are 0xfe{}{}",
+                     what.empty() ? "" : ": ", what),
          result_.report.id});
     result_.report.status = records::SettingStatus::kFailed;
     return false;

@@ -25,6 +25,8 @@ struct SettingContext {
   /// A second recorder, for calls that the candidate may refuse. A refusal makes a recorder forget
   /// earlier calls, which it needs to check that recordings agree.
   std::function<Result<record::CallRecorder*>()> spare_recorder;
+  /// Of Image::filled_object; null if there is none.
+  std::function<Result<record::CallRecorder*>()> filled_recorder;
   LoadedImages* loaded = nullptr;  // has those of the last recording
   /// Whether to try random numbers in the kernels' own variables. Correct barriers may then wait
   /// forever, which costs a GPU its whole deadline once.

@@ -328,12 +328,20 @@ Result<SourcesOutcome> Finish(const Context& context, Compilation compilation,
   Artefacts artefacts;
   artefacts.sandbox = compiled.sandbox;
   TRY_ASSIGN(artefacts.shared_object, TakeOutput(compiled.shared_object));
+  if (!compiled.filled_object.empty()) {
+    TRY_ASSIGN(artefacts.filled_object, TakeOutput(compiled.filled_object));
+  }
   TRY_ASSIGN(const SharedObject object,
              ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.shared_object))));
   if (!IsOneOf(object.defined, "cupel_candidate_call")) return SourcesOutcome(NoModule(context));
   const auto files =
       static_cast<size_t>(std::ranges::count_if(context.files, &SourceFile::is_compiled));
   Audit audit = AuditObject(object, std::max<size_t>(files, 1));
+  if (!audit.objection && !artefacts.filled_object.empty()) {
+    TRY_ASSIGN(const SharedObject other,
+               ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.filled_object))));
+    audit.objection = AuditObject(other, std::max<size_t>(files, 1)).objection;
+  }
   if (audit.objection) {
     return SourcesOutcome(BuildFailure{std::move(audit.objection->code),
                                        std::move(audit.objection->message),

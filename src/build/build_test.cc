@@ -14,6 +14,7 @@
 #include "build/elf.h"
 #include "build/flags.h"
 #include "build/sources.h"
+#include "os/files.h"
 #include "os/mapped_file.h"
 #include "os/temp_dir.h"
 
@@ -167,6 +168,23 @@ TEST_F(BuildTest, SecondBuildUsesTheCache) {
   options_.flags.clear();
   std::ofstream(options_.shim / "module.h", std::ios::app) << "// changed\n";
   EXPECT_FALSE(MustBuild(source).from_cache);
+}
+
+TEST_F(BuildTest, KernelsThatTakeStructuresHaveAnObjectWithFilledVariables) {
+  EXPECT_TRUE(MustBuild(Write(kKernel)).filled_object.empty());
+  const fs::path source = Write(
+      "#include \"module.h\"\n"
+      "struct Two { int n; int* x; };\n"
+      "__global__ void k(Two two) { two.x[0] = two.n; }\n"
+      "void forward(int* x) { Two two; two.x = x; k<<<1, 1>>>(two); }\n");
+  for (const bool cached : {false, true}) {
+    const Image image = MustBuild(source);
+    EXPECT_EQ(image.from_cache, cached);
+    const auto usual = os::ReadFile(image.shared_object, 1 << 24);
+    const auto filled = os::ReadFile(image.filled_object, 1 << 24);
+    ASSERT_TRUE(usual && filled);
+    EXPECT_NE(*usual, *filled);
+  }
 }
 
 TEST_F(BuildTest, WorksWithoutACache) {
@@ -626,7 +644,10 @@ TEST(Cache, EvictsLeastRecentlyUsed) {
   const auto store = [&](char digit) {
     Image image;
     image.key = std::string(64, digit);
-    Artefacts artefacts{std::string(40000, 's'), "ptx", "cubin", {}};
+    Artefacts artefacts;
+    artefacts.shared_object = std::string(40000, 's');
+    artefacts.ptx = "ptx";
+    artefacts.cubin = "cubin";
     artefacts.sandbox.seccomp = artefacts.sandbox.mount_namespace = true;
     EXPECT_TRUE(StoreInCache(folder->path(), artefacts, image, 100000));
     fs::last_write_time(image.shared_object.parent_path() / "manifest.json",

@@ -22,7 +22,8 @@ namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSchema = "cupel.image/3";
+constexpr const char* kSchema = "cupel.image/4";
+constexpr const char* kFilledObject = "filled.so";
 constexpr size_t kMaxFile = 512u << 20;
 constexpr size_t kMaxTreeFiles = 100000;
 
@@ -99,16 +100,19 @@ Json ResourcesToJson(const std::vector<KernelResources>& resources) {
 }
 
 Json ManifestOf(const Artefacts& artefacts, const Image& image) {
+  Json files{{"candidate.so", Sha256Hex(artefacts.shared_object)},
+             {"candidate.ptx", Sha256Hex(artefacts.ptx)},
+             {"candidate.cubin", Sha256Hex(artefacts.cubin)}};
+  if (!artefacts.filled_object.empty()) {
+    files[kFilledObject] = Sha256Hex(artefacts.filled_object);
+  }
   return {{"schema", kSchema},
           {"key", image.key},
           {"source_hash", image.source_hash},
           {"toolkit", image.toolkit},
           {"flags", image.flags},
           {"build_seconds", image.build_seconds},
-          {"files",
-           {{"candidate.so", Sha256Hex(artefacts.shared_object)},
-            {"candidate.ptx", Sha256Hex(artefacts.ptx)},
-            {"candidate.cubin", Sha256Hex(artefacts.cubin)}}},
+          {"files", std::move(files)},
           {"resources", ResourcesToJson(image.resources)},
           {"warnings", DiagnosticsToJson(image.warnings)},
           {"notes", image.notes},
@@ -173,6 +177,12 @@ Result<Json> ReadManifest(const fs::path& folder) {
   return ParseJson(text, "manifest");
 }
 
+void SetPaths(const fs::path& folder, bool has_filled, Image& image) {
+  image.shared_object = folder / "candidate.so";
+  image.cubin = folder / "candidate.cubin";
+  if (has_filled) image.filled_object = folder / kFilledObject;
+}
+
 Result<Image> Load(const fs::path& entry, const std::string& key) {
   TRY_ASSIGN(const Json manifest, ReadManifest(entry));
   TRY_ASSIGN(const std::string schema, JsonString(manifest, "schema", "manifest"));
@@ -192,8 +202,9 @@ Result<Image> Load(const fs::path& entry, const std::string& key) {
   TRY_ASSIGN(image.ptx, Verified(entry, *files, "candidate.ptx"));
   TRY(Verified(entry, *files, "candidate.so"));
   TRY(Verified(entry, *files, "candidate.cubin"));
-  image.shared_object = entry / "candidate.so";
-  image.cubin = entry / "candidate.cubin";
+  const bool has_filled = files->contains(kFilledObject);
+  if (has_filled) TRY(Verified(entry, *files, kFilledObject));
+  SetPaths(entry, has_filled, image);
   return image;
 }
 
@@ -282,9 +293,9 @@ Status WriteArtefacts(const fs::path& folder, const Artefacts& artefacts, Image&
   TRY(put("candidate.so", artefacts.shared_object));
   TRY(put("candidate.ptx", artefacts.ptx));
   TRY(put("candidate.cubin", artefacts.cubin));
+  if (!artefacts.filled_object.empty()) TRY(put(kFilledObject, artefacts.filled_object));
   TRY(put("manifest.json", DumpJson(ManifestOf(artefacts, image), 1)));
-  image.shared_object = folder / "candidate.so";
-  image.cubin = folder / "candidate.cubin";
+  SetPaths(folder, !artefacts.filled_object.empty(), image);
   return {};
 }
 
@@ -307,8 +318,7 @@ Status StoreInCache(const fs::path& cache, const Artefacts& artefacts, Image& im
                                             std::strerror(errno)));
   }
   // If another process was first, its files are equivalent.
-  image.shared_object = entry / "candidate.so";
-  image.cubin = entry / "candidate.cubin";
+  SetPaths(entry, !artefacts.filled_object.empty(), image);
   Evict(cache, max_bytes);
   return {};
 }

@@ -21,6 +21,7 @@ inline constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 30;
 /// The files of a build, as bytes.
 struct Artefacts {
   std::string shared_object, ptx, cubin;
+  std::string filled_object;  // empty if there is none
   os::SandboxReport sandbox;
 };
 

@@ -16,6 +16,7 @@
 
 #include "base/lanes.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "build/compile_watch.h"
 #include "build/steps.h"
 #include "os/files.h"
@@ -35,6 +36,7 @@ constexpr size_t kMaxOutput = 1u << 20;
 constexpr int kCompilerThreads = 8;
 /// ptxas splits its work only above this size of PTX: that of hundreds of template instances.
 constexpr uintmax_t kLargePtx = uintmax_t{2} << 20;
+constexpr size_t kMaxMade = size_t{512} << 20;
 
 os::Confinement Confine(const Job& job) {
   os::Confinement confinement;
@@ -93,7 +95,6 @@ std::vector<std::string> NvccFlags(const Job& job, const Unit& unit, const std::
   for (const std::string& flag : job.flags) {
     if (unit.is_cuda || !IsOptimization(flag)) flags.push_back(flag);
   }
-  if (!unit.is_cuda) flags.insert(flags.end(), {"-Xcompiler", "-Og"});  // as CompileHostQuickly
   for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
   for (const std::string& folder : job.includes) flags.push_back("-I" + folder);
   for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
@@ -125,14 +126,29 @@ Command AvoidNeedlessSplit(const fs::path& folder, Command command) {
   return command;
 }
 
+/// GCC can since version 12. nvcc tells cudafe++ the version.
+bool CanFillVariables(const Steps& steps) {
+  constexpr int kGcc12 = 120000;
+  constexpr std::string_view kVersion = "--gnu_version=";
+  for (const Command& command : steps.host) {
+    for (const std::string& word : command) {
+      if (word.starts_with(kVersion)) return std::atoi(word.c_str() + kVersion.size()) >= kGcc12;
+    }
+  }
+  return false;
+}
+
+/// What the host compiler puts into variables that a program leaves undefined: bytes 0xfe.
+constexpr const char* kFillVariables = "-ftrivial-auto-var-init=pattern";
+
+/// What ends the name of an object.
+std::string SuffixOf(bool filled, const std::string& suffix) {
+  return (filled ? ".filled" : "") + suffix;
+}
+
 /// Host code only records what it would launch: optimizing it costs more time than it could save.
 /// The last option wins.
-void CompileHostQuickly(Steps& steps) {
-  for (Command& command : steps.join) {
-    if (std::find(command.begin(), command.end(), "-c") != command.end())
-      command.emplace_back("-Og");
-  }
-}
+constexpr const char* kHostOptimization = "-Og";
 
 /// Three times what Thrust's algorithms in a kernel need on a slow machine. The user's own headers
 /// may be larger and may take the whole deadline.
@@ -347,13 +363,14 @@ Status WriteModuleId(const Job& job, const Unit& unit, Steps& steps) {
 }
 
 /// The command that links all units, from nvcc's own command for `unit`.
-Command LinkAll(const Job& job, const Unit& unit, Command link) {
+Command LinkAll(const Job& job, const Unit& unit, Command link, bool filled) {
   const auto own = std::find(link.begin(), link.end(), MadeFor(unit, ".o"));
-  if (own == link.end() || job.units.size() == 1) return link;
+  if (own == link.end()) return link;
   std::vector<std::string> objects;
   objects.reserve(job.units.size());
-  for (const Unit& one : job.units) objects.push_back(MadeFor(one, ".o"));
+  for (const Unit& one : job.units) objects.push_back(MadeFor(one, SuffixOf(filled, ".o")));
   link.insert(link.erase(own), objects.begin(), objects.end());
+  std::ranges::replace(link, MadeFor(unit, ".so"), MadeFor(unit, SuffixOf(filled, ".so")));
   return link;
 }
 
@@ -363,7 +380,16 @@ struct Part {
   std::string ptxas;
   Command link;                                    // of this unit alone
   std::map<std::string, std::string> environment;  // of that command
+  std::vector<Command> object;                     // the commands that made its object
+  bool can_fill = false;                           // CanFillVariables; of C++: true
 };
+
+/// The index of the first CUDA unit. There is one.
+size_t FirstCuda(const std::vector<Unit>& units) {
+  const auto first =
+      std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.is_cuda; });
+  return static_cast<size_t>(first - units.begin());
+}
 
 /// True for a name of a header that may be looked for in the job's folder: hostile ones could probe
 /// for other files, and are shown.
@@ -402,12 +428,21 @@ Result<std::vector<std::string>> MissingHeaders(const Job& job, const Runner& ru
   return missing;
 }
 
+/// Appends an option for the host compiler to a command of it or of nvcc.
+void AddHostOption(const Job& job, const std::string& option, Command& command) {
+  if (command[0] == job.toolkit->nvcc.string()) command.emplace_back("-Xcompiler");
+  command.push_back(option);
+}
+
 Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
                    std::stop_source& give_up, CompileWatch& watch, Part& part) {
   Runner runner(job, end);
   const Sequence sequence(job, runner, give_up, watch, Printable(unit.source_name));
   if (!unit.is_cuda) {
-    TRY(sequence.Run({Nvcc(job, unit, "-c")}, 0, part.compiled));
+    part.can_fill = true;
+    part.object = {Nvcc(job, unit, "-c")};
+    AddHostOption(job, kHostOptimization, part.object[0]);
+    TRY(sequence.Run(part.object, 0, part.compiled));
     if (!part.compiled.trouble.empty()) give_up.request_stop();
     return {};
   }
@@ -424,10 +459,12 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
                                                                    : std::optional<Steps>();
   if (steps) {
     TRY(WriteModuleId(job, unit, *steps));
-    CompileHostQuickly(*steps);
+    for (Command& command : steps->join) AddHostOption(job, kHostOptimization, command);
     runner.Set(steps->environment);
     part.link = steps->link.front();
     part.environment = steps->environment;
+    part.object = steps->join;
+    part.can_fill = CanFillVariables(*steps);
     TRY_ASSIGN(part.compiled, RunSteps(sequence, *steps, part.ptxas, give_up));
     if (Contains(part.compiled.output, ": No such file or directory")) {
       TRY_ASSIGN(part.compiled.missing_headers, MissingHeaders(job, runner, steps->host.front()));
@@ -439,6 +476,60 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
   part.ptxas = part.compiled.output;
   part.link = {job.toolkit->nvcc.string(), "-shared", "--cudart=none",
                MadeFor(unit, ".o"),        "-o",      MadeFor(unit, ".so")};
+  return {};
+}
+
+/// True if a kernel has a structure among its parameters, which host code may fill in part. The
+/// driver fills tensor maps.
+bool TakesStructure(std::string_view ptx) {
+  bool in_parameters = false;
+  for (const std::string_view line : SplitLines(ptx)) {
+    in_parameters = (in_parameters || Contains(line, ".entry ")) && !line.starts_with(")");
+    const bool is_tensor_map = Contains(line, ".align 64 ") && Contains(line, "[128]");
+    if (in_parameters && Contains(line, " .b8 ") && !is_tensor_map) return true;
+  }
+  return false;
+}
+
+/// True if the GPU may get bytes that host code fills in part: a kernel takes a structure, or the
+/// linked object calls a function that copies memory.
+Result<bool> MayLeaveUndefined(const Job& job, const std::filesystem::path& object) {
+  for (const Unit& unit : job.units) {
+    if (!unit.is_cuda) continue;
+    TRY_ASSIGN(const std::string ptx, os::ReadFile(job.folder / MadeFor(unit, ".ptx"), kMaxMade));
+    if (TakesStructure(ptx)) return true;
+  }
+  TRY_ASSIGN(const std::string linked, os::ReadFile(object, kMaxMade));
+  return Contains(linked, "cudaMemcpy") || Contains(linked, "cuMemcpyHtoD");
+}
+
+/// Makes `all.filled_object` if possible, after the usual objects. `linked` is the part whose
+/// command links.
+Status AddFilled(const Job& job, const std::vector<Part>& parts, const Part& linked,
+                 Clock::time_point end, std::stop_source& give_up, CompileWatch& watch,
+                 Compiled& all) {
+  const Unit& first = job.units[FirstCuda(job.units)];
+  Compiled made;
+  const auto run = [&](const Part& part, const std::string& file,
+                       const std::vector<Command>& commands) -> Status {
+    if (!made.trouble.empty()) return {};
+    Runner runner(job, end);
+    runner.Set(part.environment);
+    return Sequence(job, runner, give_up, watch, file).Run(commands, 0, made);
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Unit& unit = job.units[i];
+    std::vector<Command> commands = parts[i].object;
+    for (Command& command : commands) {
+      std::ranges::replace(command, MadeFor(unit, ".o"), MadeFor(unit, SuffixOf(true, ".o")));
+      AddHostOption(job, kFillVariables, command);
+    }
+    TRY(run(parts[i], Printable(unit.source_name), commands));
+  }
+  TRY(run(linked, "linking", {LinkAll(job, first, linked.link, true)}));
+  if (!made.trouble.empty()) return {};  // not the candidate's fault: the usual objects compiled
+  KeepWeaker(made.sandbox, all.sandbox);
+  all.filled_object = job.folder / MadeFor(first, SuffixOf(true, ".so"));
   return {};
 }
 
@@ -474,6 +565,10 @@ std::vector<size_t> CheapestFirst(const std::vector<Unit>& units) {
 }  // namespace
 
 Result<Compiled> Compile(const Job& job) {
+  const size_t first = FirstCuda(job.units);
+  if (first == job.units.size()) {
+    return Fail(ErrorCode::kInternal, "a build without a CUDA file");
+  }
   const Clock::time_point end = Clock::now() + job.options->deadline;
   std::stop_source give_up;
   const std::stop_callback pass_on(job.options->stop, [&] { give_up.request_stop(); });
@@ -488,20 +583,18 @@ Result<Compiled> Compile(const Job& job) {
   }));
   Compiled all = std::move(parts[0].compiled);
   for (size_t i = 1; i < parts.size(); ++i) Join(parts[i].compiled, all);
-  const auto first = static_cast<size_t>(
-      std::find_if(job.units.begin(), job.units.end(), [](const Unit& u) { return u.is_cuda; }) -
-      job.units.begin());
-  if (first == job.units.size()) {
-    return Fail(ErrorCode::kInternal, "a build without a CUDA file");
-  }
   if (all.trouble.empty()) {
     Runner runner(job, end);
     runner.Set(parts[first].environment);
     const Sequence sequence(job, runner, give_up, watch, "linking");
-    TRY(sequence.Run({LinkAll(job, job.units[first], parts[first].link)}, 0, all));
+    TRY(sequence.Run({LinkAll(job, job.units[first], parts[first].link, false)}, 0, all));
+  }
+  all.shared_object = job.folder / MadeFor(job.units[first], ".so");
+  if (all.trouble.empty() && std::ranges::all_of(parts, &Part::can_fill)) {
+    TRY_ASSIGN(const bool may_leave_undefined, MayLeaveUndefined(job, all.shared_object));
+    if (may_leave_undefined) TRY(AddFilled(job, parts, parts[first], end, give_up, watch, all));
   }
   all.ok = all.trouble.empty();
-  all.shared_object = job.folder / MadeFor(job.units[first], ".so");
   for (size_t i = 0; i < parts.size(); ++i) {
     const Unit& unit = job.units[i];
     if (!unit.is_cuda) continue;

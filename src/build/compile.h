@@ -47,7 +47,8 @@ struct Compiled {
   };
   std::vector<Code> code;  // one for each CUDA unit, in their order
   std::filesystem::path shared_object;
-  os::SandboxReport sandbox;  // the weakest one of all tools
+  std::filesystem::path filled_object;  // of Image; may be empty
+  os::SandboxReport sandbox;            // the weakest one of all tools
 };
 
 /// An Error means that the sandbox or the toolkit cannot start. Compiler errors are data.

@@ -39,6 +39,9 @@ inline constexpr size_t kMostRemarks = 8;
 struct Image {
   std::string key;                      // SHA-256 over sources, flags, toolkit and shim
   std::filesystem::path shared_object;  // in the build cache; loaded only by the recorder
+  /// The same host code, but variables that it leaves undefined contain bytes 0xfe. Empty if the
+  /// host compiler cannot do that, or if no bytes of such variables can reach the GPU.
+  std::filesystem::path filled_object;
   std::string ptx;
   std::filesystem::path cubin;  // may be empty if only PTX was requested
   std::vector<KernelResources> resources;
