@@ -244,14 +244,16 @@ class SettingRun {
     if (is_kept_state_) plan = WithoutPrepared(std::move(plan));
     FitToCase(plan, wanted);
     if (plan == *plan_) return true;
-    if (ContractProblem(plan, wanted)) return DependsOnUndefined("it has another shape or type");
+    if (ContractProblem(plan, wanted))
+      return DependsOnUndefined("the result has another shape or type");
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/filled", context_.setting->id))();
     options.counters = false;
     TRY_ASSIGN(const std::optional<engine::Run> run, Execute(plan, wanted, options));
     if (!run) return false;
     if (!run->completed || HasError(run->findings)) {
-      return DependsOnUndefined(run->findings.empty() ? "" : run->findings.front().message);
+      return DependsOnUndefined(run->findings.empty() ? "the work does not complete"
+                                                      : run->findings.front().message);
     }
     for (const records::Comparison& output : CompareAll(*run, wanted)) {
       if (!output.ok) return DependsOnUndefined(output.message);
@@ -262,9 +264,9 @@ class SettingRun {
   bool DependsOnUndefined(const std::string& what) {
     result_.report.problems.push_back(
         {"undefined_variable",
-         fmt::format("the result depends on variables that the host code leaves undefined, such as "
-                     "members of a structure: wrong if their bytes are 0xfe{}{}",
-                     what.empty() ? "" : ": ", what),
+         fmt::format("the result depends on variables that the host code leaves undefined (set all "
+                     "members of structures, for example with {{}}); if their bytes are 0xfe: {}",
+                     what),
          result_.report.id});
     result_.report.status = records::SettingStatus::kFailed;
     return false;
