@@ -35,7 +35,7 @@ SettingContext JudgingState::At(const task::Setting& setting) {
   };
   context.filled_recorder = [this]() -> Result<record::CallRecorder*> {
     if (!filled_) {
-      TRY_ASSIGN(filled_, OpenFilledRecorder(candidate_, parts_, seed_));
+      TRY_ASSIGN(filled_, OpenFilledRecorder(candidate_, parts_, Random(seed_).Fork("filled")()));
     }
     return filled_.get();
   };

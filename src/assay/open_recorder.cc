@@ -13,11 +13,10 @@ namespace {
 
 constexpr size_t kMaxReference = 1u << 20;
 
-Result<std::unique_ptr<record::CallRecorder>> Start(const build::Images& images, const Parts& parts,
-                                                    const record::Options& options) {
+Result<std::unique_ptr<record::Recorder>> Start(const build::Images& images, const Parts& parts,
+                                                const record::Options& options) {
   TRY_ASSIGN(auto recorder, record::Recorder::Start(images, parts.engine->Device(), options));
-  return std::unique_ptr<record::CallRecorder>(
-      std::make_unique<record::Recorder>(std::move(recorder)));
+  return std::make_unique<record::Recorder>(std::move(recorder));
 }
 
 /// `seed`: of fake addresses.
@@ -61,7 +60,8 @@ Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& cand
     TRY_ASSIGN(auto tracer, OpenTracer(candidate, question, parts, seed));
     return std::unique_ptr<record::CallRecorder>(std::move(tracer));
   }
-  return Start(*images, parts, RecordOptions(parts, seed));
+  TRY_ASSIGN(auto recorder, Start(*images, parts, RecordOptions(parts, seed)));
+  return std::unique_ptr<record::CallRecorder>(std::move(recorder));
 }
 
 Result<std::unique_ptr<record::CallRecorder>> OpenFilledRecorder(const Candidate& candidate,
@@ -75,7 +75,10 @@ Result<std::unique_ptr<record::CallRecorder>> OpenFilledRecorder(const Candidate
   auto with_object = std::make_shared<build::Image>(*filled.front());
   with_object->shared_object = with_object->filled_object;
   filled.front() = std::move(with_object);
-  return Start(filled, parts, RecordOptions(parts, seed));
+  TRY_ASSIGN(auto recorder, Start(filled, parts, RecordOptions(parts, seed)));
+  TRY_ASSIGN(const auto functions, recorder->Functions());
+  if (std::holds_alternative<record::Refusal>(functions)) recorder.reset();
+  return std::unique_ptr<record::CallRecorder>(std::move(recorder));
 }
 
 }  // namespace cupel::assay

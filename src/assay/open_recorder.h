@@ -17,7 +17,8 @@ Result<std::unique_ptr<record::CallRecorder>> OpenRecorder(const Candidate& cand
                                                            const Question& question,
                                                            const Parts& parts, uint64_t seed);
 
-/// The same for the object with filled variables. Null if the candidate has none.
+/// The same for the object with filled variables. Null if the candidate has none, or if it cannot
+/// be loaded.
 Result<std::unique_ptr<record::CallRecorder>> OpenFilledRecorder(const Candidate& candidate,
                                                                  const Parts& parts, uint64_t seed);
 

@@ -25,14 +25,6 @@ constexpr double kEasyInstructions = 10e6;
 constexpr double kEasyBytes = 16e6;
 /// How many inputs are tried if neither the setting nor a smaller one is within these limits.
 constexpr size_t kFew = 2;
-/// Other inputs may take a correct kernel longer, but not without bound.
-constexpr uint64_t kLeastBudget = 50'000'000, kBudgetFactor = 50;
-
-uint64_t WarpInstructions(const records::Counters& counters) {
-  uint64_t sum = 0;
-  for (const records::LaunchCounters& launch : counters.launches) sum += launch.warp_instructions;
-  return sum;
-}
 
 /// How many times too large the setting is; at most 1 if it is small enough.
 double Excess(const records::Counters& counters, const task::Case& wanted) {
@@ -231,8 +223,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
       Random(context_.seed).Fork(fmt::format("{}/{}", context_.setting->id, Name(distribution)))();
   options.poison = static_cast<int>(distribution) % 3;
   options.counters = distribution == Distribution::kUsual;
-  options.max_warp_instructions =
-      std::max(kLeastBudget, kBudgetFactor * WarpInstructions(report_.counters));
+  options.max_warp_instructions = BudgetFor(report_.counters);
   options.cancelled = EndAfter(kEngineDeadline, context_.stop);
   Attempt attempt;
   engine::Run run;

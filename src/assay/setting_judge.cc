@@ -184,7 +184,10 @@ class SettingRun {
       right = run->completed && !HasError(run->findings) && AllRight(CompareAll(*run, wanted));
       Merge(std::move(run->findings), result_.report.findings);
     }
-    if (right) return true;
+    if (right) {
+      right_first_ = first;
+      return true;
+    }
     result_.report.problems.push_back(
         {"wrong_first_call",
          "with the same arguments, the first call launches other GPU work than later calls, and "
@@ -228,37 +231,51 @@ class SettingRun {
       TRY_ASSIGN(outcome, recorder->Survey(function, wanted.args, *context_.setting));
     }
     if (const auto* refusal = std::get_if<record::Refusal>(&*outcome)) {
-      // Filling takes time, and is no reason why something is not supported.
-      if (refusal->unsupported || refusal->code == "host_timeout") return true;
-      return DependsOnUndefined(refusal->message);
+      return DependsOnUndefined(refusal->message);  // the usual host code was not refused
     }
     auto& recording = std::get<record::Recording>(*outcome);
-    if (recording.first) {
-      TRY_ASSIGN(const bool right, TryFilled(std::move(*recording.first), wanted));
-      if (!right) return false;
+    for (auto* plan : {recording.first ? &*recording.first : nullptr, &recording.plan}) {
+      if (plan == nullptr) continue;
+      if (is_kept_state_) *plan = WithoutPrepared(std::move(*plan));
+      FitToCase(*plan, wanted);
+      if (*plan == *plan_ || (right_first_ && *plan == *right_first_)) continue;
+      TRY_ASSIGN(const std::string problem, ProblemOf(*plan, wanted));
+      if (problem.empty()) continue;
+      // A rare error of the kernel would be no fault of the host code.
+      TRY_ASSIGN(const std::string usual_problem, ProblemOf(*plan_, wanted));
+      if (usual_problem.empty()) return DependsOnUndefined(problem);
     }
-    return TryFilled(std::move(recording.plan), wanted);
+    return true;
   }
 
-  Result<bool> TryFilled(plan::Plan plan, const task::Case& wanted) {
-    if (is_kept_state_) plan = WithoutPrepared(std::move(plan));
-    FitToCase(plan, wanted);
-    if (plan == *plan_) return true;
-    if (ContractProblem(plan, wanted))
-      return DependsOnUndefined("the result has another shape or type");
+  /// What is wrong with the work of this plan; empty if nothing is. Does not change the report.
+  Result<std::string> ProblemOf(const plan::Plan& plan, const task::Case& wanted) {
+    if (ContractProblem(plan, wanted)) return "the result has another shape or type";
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/filled", context_.setting->id))();
     options.counters = false;
-    TRY_ASSIGN(const std::optional<engine::Run> run, Execute(plan, wanted, options));
-    if (!run) return false;
-    if (!run->completed || HasError(run->findings)) {
-      return DependsOnUndefined(run->findings.empty() ? "the work does not complete"
-                                                      : run->findings.front().message);
+    options.max_warp_instructions = BudgetFor(result_.report.counters);
+    options.cancelled = EndAfter(kEngineDeadline, context_.stop);
+    const auto is_right = [&](const engine::Run& run) {
+      return run.completed && !HasError(run.findings) && AllRight(CompareAll(run, wanted));
+    };
+    Stopwatch watch(result_.report.seconds.engine);
+    auto run = SampledRunner().Execute(context_.loaded->program(), plan,
+                                       task::StoragesOf(wanted.args), options, is_right);
+    if (!run) {
+      if (IsOurs(run.error(), context_.stop)) return tl::unexpected(run.error());
+      // Slow, not wrong: a loop without an end exceeds the budget first.
+      return run.error().code == ErrorCode::kCancelled ? std::string() : run.error().message;
     }
+    if (!run->unsupported.empty()) return "the emulator does not support " + run->unsupported;
+    for (const records::Finding& finding : run->findings) {
+      if (finding.severity == records::Severity::kError) return finding.message;
+    }
+    if (!run->completed) return "the work does not complete";
     for (const records::Comparison& output : CompareAll(*run, wanted)) {
-      if (!output.ok) return DependsOnUndefined(output.message);
+      if (!output.ok) return output.message;
     }
-    return true;
+    return std::string();
   }
 
   bool DependsOnUndefined(const std::string& what) {
@@ -468,7 +485,8 @@ class SettingRun {
   judge::Controls controls_;
   int trials_ = 0;
   std::optional<plan::Plan> plan_;
-  std::optional<plan::Plan> first_;  // of the first call, until it was tried
+  std::optional<plan::Plan> first_;        // of the first call, until it was tried
+  std::optional<plan::Plan> right_first_;  // the last one that was right
   SampledRunner sampler_;
   bool reads_values_ = false;   // Recording::reads_values of plan_
   bool is_kept_state_ = false;  // calls change what earlier ones set up

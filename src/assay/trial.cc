@@ -74,6 +74,17 @@ bool AllRight(const std::vector<records::Comparison>& outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const auto& c) { return c.ok; });
 }
 
+uint64_t WarpInstructions(const records::Counters& counters) {
+  uint64_t sum = 0;
+  for (const records::LaunchCounters& launch : counters.launches) sum += launch.warp_instructions;
+  return sum;
+}
+
+uint64_t BudgetFor(const records::Counters& usual) {
+  constexpr uint64_t kLeast = 50'000'000, kFactor = 50;
+  return std::max(kLeast, kFactor * WarpInstructions(usual));
+}
+
 bool HasError(const std::vector<records::Finding>& findings) {
   for (const records::Finding& finding : findings) {
     if (finding.severity == records::Severity::kError) return true;

@@ -43,6 +43,11 @@ std::function<bool()> EndAfter(std::chrono::seconds limit, std::stop_token stop)
 /// users of the machine, or a stop request.
 bool IsOurs(const Error& error, const std::stop_token& stop);
 bool AllRight(const std::vector<records::Comparison>& outputs);
+/// Of all launches of a run.
+uint64_t WarpInstructions(const records::Counters& counters);
+/// How many warp instructions a launch may execute if `usual` is what a right run needed: other
+/// inputs may take a correct kernel longer, but not without bound.
+uint64_t BudgetFor(const records::Counters& usual);
 bool HasError(const std::vector<records::Finding>& findings);
 /// The finding with the same code, kernel and line; null if there is none.
 records::Finding* SameFinding(const records::Finding& finding, std::vector<records::Finding>& all);

@@ -384,7 +384,7 @@ struct Part {
   bool can_fill = false;                           // CanFillVariables; of C++: true
 };
 
-/// The index of the first CUDA unit. There is one.
+/// The index of the first CUDA unit; the number of units if there is none.
 size_t FirstCuda(const std::vector<Unit>& units) {
   const auto first =
       std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.is_cuda; });
@@ -479,14 +479,12 @@ Status CompileUnit(const Job& job, const Unit& unit, Clock::time_point end,
   return {};
 }
 
-/// True if a kernel has a structure among its parameters, which host code may fill in part. The
-/// driver fills tensor maps.
+/// True if a kernel has a structure among its parameters, which host code may fill in part.
 bool TakesStructure(std::string_view ptx) {
   bool in_parameters = false;
   for (const std::string_view line : SplitLines(ptx)) {
     in_parameters = (in_parameters || Contains(line, ".entry ")) && !line.starts_with(")");
-    const bool is_tensor_map = Contains(line, ".align 64 ") && Contains(line, "[128]");
-    if (in_parameters && Contains(line, " .b8 ") && !is_tensor_map) return true;
+    if (in_parameters && Contains(line, " .b8 ")) return true;
   }
   return false;
 }
@@ -503,12 +501,20 @@ Result<bool> MayLeaveUndefined(const Job& job, const std::filesystem::path& obje
   return Contains(linked, "cudaMemcpy") || Contains(linked, "cuMemcpyHtoD");
 }
 
+/// Replaces a word. False if it is not there.
+bool Replace(Command& command, const std::string& word, const std::string& by) {
+  const auto found = std::ranges::find(command, word);
+  if (found == command.end()) return false;
+  *found = by;
+  return true;
+}
+
 /// Makes `all.filled_object` if possible, after the usual objects. `linked` is the part whose
 /// command links.
 Status AddFilled(const Job& job, const std::vector<Part>& parts, const Part& linked,
-                 Clock::time_point end, std::stop_source& give_up, CompileWatch& watch,
-                 Compiled& all) {
+                 std::stop_source& give_up, CompileWatch& watch, Compiled& all) {
   const Unit& first = job.units[FirstCuda(job.units)];
+  const Clock::time_point end = Clock::now() + job.options->deadline;
   Compiled made;
   const auto run = [&](const Part& part, const std::string& file,
                        const std::vector<Command>& commands) -> Status {
@@ -520,13 +526,17 @@ Status AddFilled(const Job& job, const std::vector<Part>& parts, const Part& lin
   for (size_t i = 0; i < parts.size(); ++i) {
     const Unit& unit = job.units[i];
     std::vector<Command> commands = parts[i].object;
+    bool is_known = false;  // else the usual object would be overwritten
     for (Command& command : commands) {
-      std::ranges::replace(command, MadeFor(unit, ".o"), MadeFor(unit, SuffixOf(true, ".o")));
+      is_known |= Replace(command, MadeFor(unit, ".o"), MadeFor(unit, SuffixOf(true, ".o")));
       AddHostOption(job, kFillVariables, command);
     }
+    if (!is_known) return {};
     TRY(run(parts[i], Printable(unit.source_name), commands));
   }
-  TRY(run(linked, "linking", {LinkAll(job, first, linked.link, true)}));
+  const Command link = LinkAll(job, first, linked.link, true);
+  if (link == linked.link) return {};
+  TRY(run(linked, "linking", {link}));
   if (!made.trouble.empty()) return {};  // not the candidate's fault: the usual objects compiled
   KeepWeaker(made.sandbox, all.sandbox);
   all.filled_object = job.folder / MadeFor(first, SuffixOf(true, ".so"));
@@ -592,7 +602,7 @@ Result<Compiled> Compile(const Job& job) {
   all.shared_object = job.folder / MadeFor(job.units[first], ".so");
   if (all.trouble.empty() && std::ranges::all_of(parts, &Part::can_fill)) {
     TRY_ASSIGN(const bool may_leave_undefined, MayLeaveUndefined(job, all.shared_object));
-    if (may_leave_undefined) TRY(AddFilled(job, parts, parts[first], end, give_up, watch, all));
+    if (may_leave_undefined) TRY(AddFilled(job, parts, parts[first], give_up, watch, all));
   }
   all.ok = all.trouble.empty();
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -164,6 +164,7 @@ class LocalTimer : public engine::Timer {
       TRY(Reset(runner, 0));
     }
     std::vector<const TimedGraph*> replays;
+    replays.reserve(runner.sets.size());
     for (const auto& bound : runner.sets) replays.push_back(&*bound->warm);
     TRY_ASSIGN(const Spent with, Spend(replays, 1, seconds));
     // A graph's launch takes longer than a small preparation, so one graph has many of them.
